@@ -27,7 +27,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Addresses is what the controllers of single addresses share.
+// Addresses has the clients and the state that the controllers of this package share.
 type Addresses struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
@@ -42,28 +42,30 @@ type Addresses struct {
 	ClusterID string
 
 	mu sync.Mutex
-	// exhausted are the pools in which no IPv4 (true) or IPv6 address was left.
+	// exhausted has the version of the pool in which no IPv4 (key true) or IPv6 (key false) address was
+	// free.
 	exhausted map[bool]exhaustion
-	// reported is the last reported reason for which an origin of an owner has no address, by
-	// the owner: a NamespaceOffloading or a ForeignCluster.
+	// reported maps a NamespaceOffloading or ForeignCluster to the reason of its last event about a missing
+	// address.
 	reported map[types.NamespacedName]string
 }
 
-// exhaustion is a pool without addresses, and the time at which the next one is requested.
+// exhaustion is a version of a pool without free addresses, and the time before which no address is
+// requested from it.
 type exhaustion struct {
 	pool  *v1alpha1.AddressPool
 	until time.Time
 }
 
 const (
-	// indexOrigin indexes single mappings by their origins.
+	// indexOrigin is the index of AddressMappings of single addresses by their origins.
 	indexOrigin = "origin"
-	// indexPeer indexes single mappings by the ForeignCluster that they are for.
+	// indexPeer is the index of AddressMappings of single addresses by the ForeignCluster that reaches them.
 	indexPeer = "peer"
 )
 
-// Index adds the indexes that Addresses reads to a cache of AddressMappings. It is called once
-// for a cache.
+// Index adds the indexes that Addresses uses to a cache of AddressMappings. It must be called once per
+// cache.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &v1alpha1.AddressMapping{}, indexOrigin, originValue); err != nil {
 		return fmt.Errorf("indexing address mappings by their origins: %w", err)
@@ -88,7 +90,7 @@ func peerValue(object client.Object) []string {
 	return nil
 }
 
-// mappings returns the cached mappings that options select. They are not changed.
+// mappings returns the cached AddressMappings that options select. The caller must not change them.
 func (a *Addresses) mappings(ctx context.Context, options ...client.ListOption) ([]v1alpha1.AddressMapping, error) {
 	var all v1alpha1.AddressMappingList
 	options = append(options, client.InNamespace(a.Namespace), client.UnsafeDisableDeepCopy)
@@ -98,19 +100,19 @@ func (a *Addresses) mappings(ctx context.Context, options ...client.ListOption) 
 	return all.Items, nil
 }
 
-// mappingsOf returns the mappings of an origin.
+// mappingsOf returns the AddressMappings that were created for an origin.
 func (a *Addresses) mappingsOf(ctx context.Context, of origin) ([]v1alpha1.AddressMapping, error) {
 	return a.mappings(ctx, client.MatchingFields{indexOrigin: of.String()})
 }
 
-// mapped returns the requests of the origins of a kind of which options select a mapping.
+// mapped returns the requests of the origins with this kind for which options select an AddressMapping.
 func (a *Addresses) mapped(ctx context.Context, kind kind, options ...client.ListOption) []reconcile.Request {
 	// Listing from a cache fails only before the cache is synced, which causes an event for each mapping anyway.
 	all, _ := a.mappings(ctx, options...)
 	return requestsOf(kind, all)
 }
 
-// virtualNodes returns the cached virtual nodes that options select. They are not changed.
+// virtualNodes returns the cached VirtualNodes that options select. The caller must not change them.
 func (a *Addresses) virtualNodes(ctx context.Context, options ...client.ListOption) ([]v1alpha1.VirtualNode, error) {
 	var all v1alpha1.VirtualNodeList
 	if err := a.Client.List(ctx, &all, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
@@ -119,7 +121,7 @@ func (a *Addresses) virtualNodes(ctx context.Context, options ...client.ListOpti
 	return all.Items, nil
 }
 
-// maps returns the cached NamespaceMaps of providers that options select. They are not changed.
+// maps returns the cached NamespaceMaps of providers that options select. The caller must not change them.
 func (a *Addresses) maps(ctx context.Context, options ...client.ListOption) ([]v1alpha1.NamespaceMap, error) {
 	var all v1alpha1.NamespaceMapList
 	if err := a.Client.List(ctx, &all, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
@@ -142,7 +144,7 @@ func (a *Addresses) offloaded(ctx context.Context, options ...client.ListOption)
 	return names
 }
 
-// namesOf returns the local namespaces of a NamespaceMap of a provider; none of any other object.
+// namesOf returns the local namespaces in the NamespaceMap of a provider; none for any other object.
 func namesOf(object client.Object) sets.Set[string] {
 	names := sets.New[string]()
 	if m, ok := object.(*v1alpha1.NamespaceMap); ok && naming.IsPeerNamespace(m.Namespace) {
@@ -153,15 +155,15 @@ func namesOf(object client.Object) sets.Set[string] {
 	return names
 }
 
-// offloads reports whether a NamespaceMap has a local namespace.
+// offloads reports whether a NamespaceMap has an entry for a local namespace.
 func offloads(m *v1alpha1.NamespaceMap, namespace string) bool {
 	return slices.ContainsFunc(m.Spec.Namespaces, func(mapping v1alpha1.NamespaceMapping) bool {
 		return mapping.Name == namespace
 	})
 }
 
-// tunnel returns the tunnel to a ForeignCluster; nil if none is agreed upon, or if it carries
-// the control plane alone.
+// tunnel returns the TunnelEndpoint of a ForeignCluster; nil if it does not exist, or if it has no ranges
+// and carries only the control plane.
 func (a *Addresses) tunnel(ctx context.Context, foreignCluster string) (*v1alpha1.TunnelEndpoint, error) {
 	tunnel := &v1alpha1.TunnelEndpoint{}
 	err := a.Installation.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: foreignCluster}, tunnel)
@@ -174,7 +176,7 @@ func (a *Addresses) tunnel(ctx context.Context, foreignCluster string) (*v1alpha
 	return tunnel, nil
 }
 
-// tunnels returns the cached tunnels. They are not changed.
+// tunnels returns the cached TunnelEndpoints. The caller must not change them.
 func (a *Addresses) tunnels(ctx context.Context) ([]v1alpha1.TunnelEndpoint, error) {
 	var all v1alpha1.TunnelEndpointList
 	if err := a.Installation.List(ctx, &all, client.InNamespace(a.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -189,7 +191,7 @@ type peer struct{ name, clusterID string }
 // createdOrDeleted selects creations and deletions.
 var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
-// isExternal selects the pool of single addresses.
+// isExternal selects AddressPool external.
 var isExternal = predicate.NewPredicateFuncs(func(object client.Object) bool {
 	return object.GetName() == v1alpha1.ExternalAddressPool
 })
@@ -197,12 +199,13 @@ var isExternal = predicate.NewPredicateFuncs(func(object client.Object) bool {
 // queue is the queue of a controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// inNamespaces returns the requests that concern namespaces.
+// inNamespaces is a controller that returns the requests to enqueue when namespaces are offloaded or
+// unoffloaded.
 type inNamespaces interface {
 	inNamespaces(ctx context.Context, names sets.Set[string]) []reconcile.Request
 }
 
-// ofNamespaceMap returns a handler that requests passes over what concerns the namespaces that a
+// ofNamespaceMap returns a handler that enqueues the requests of a controller for the namespaces that a
 // NamespaceMap gains or loses.
 func ofNamespaceMap(of inNamespaces) handler.EventHandler {
 	add := func(ctx context.Context, names sets.Set[string], queue queue) {
@@ -219,14 +222,14 @@ func ofNamespaceMap(of inNamespaces) handler.EventHandler {
 	}
 }
 
-// forgetOwner returns a handler that forgets what was reported to an owner that is deleted.
+// forgetOwner returns a handler that calls forget for each deleted object.
 func (a *Addresses) forgetOwner() handler.EventHandler {
 	return handler.Funcs{DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
 		a.forget(client.ObjectKeyFromObject(e.Object))
 	}}
 }
 
-// requestsTo returns the requests of cluster-scoped keys.
+// requestsTo returns the requests of cluster-scoped objects with these names.
 func requestsTo(names sets.Set[string]) []reconcile.Request {
 	var requests []reconcile.Request
 	for name := range names {

@@ -34,19 +34,20 @@ const (
 )
 
 const (
-	// maxSingles bounds the mappings for one peer, of which each port counts as one: a gateway
-	// refuses the whole tunnel where there are more than 10000 of any kind.
+	// maxSingles is the maximum number of AddressMappings of single addresses for one peer, where each port
+	// counts as one. A gateway refuses a tunnel with more than 10000 mappings, including ranges.
 	maxSingles = 9000
-	// exhaustedRetry is the time after which an address of an exhausted pool is requested again:
-	// released addresses are no event.
+	// exhaustedRetry is the time between two attempts to allocate an address from an exhausted pool. A
+	// retry is needed because the release of an address causes no event.
 	exhaustedRetry = time.Minute
-	// staleRetry is the time in which the cache receives a mapping that exists already.
+	// staleRetry is the delay of a reconcile after a create failed with AlreadyExists, because the cache
+	// did not have the AddressMapping yet.
 	staleRetry = time.Second
 )
 
-// ensure deletes the existing mappings of an origin that are not wanted, changes the ports of
-// the others, and creates the wanted ones that do not exist. It returns when to try again to
-// create those for which there is no address; these do not keep others from being created.
+// ensure makes the AddressMappings of an origin equal to wanted: it deletes others, updates ports, and
+// creates missing ones. If no address is free for a mapping, it continues with the other ones, and returns
+// the time after which to try again.
 func (a *Addresses) ensure(
 	ctx context.Context, events record.EventRecorder, existing []v1alpha1.AddressMapping,
 	wanted map[string]*v1alpha1.AddressMapping,
@@ -85,8 +86,8 @@ func (a *Addresses) ensure(
 	return after, nil
 }
 
-// keep reports whether a mapping stays, and changes its ports to the wanted ones. A mapping that
-// the pool no longer contains is created again once it is deleted.
+// keep reports whether an existing mapping stays, and updates its ports. A mapping whose address is no
+// longer in the pool does not stay, and is created again after its deletion.
 func (a *Addresses) keep(ctx context.Context, mapping, wanted *v1alpha1.AddressMapping) (bool, error) {
 	if wanted == nil {
 		return false, nil
@@ -100,16 +101,16 @@ func (a *Addresses) keep(ctx context.Context, mapping, wanted *v1alpha1.AddressM
 	}
 	changed := mapping.DeepCopy()
 	changed.Spec.Ports = wanted.Spec.Ports
-	// The role permits the update of mappings, and no patch.
+	// RBAC allows update, and not patch.
 	if err := a.Client.Update(ctx, changed); err != nil {
 		return false, fmt.Errorf("updating the ports of address mapping %s: %w", client.ObjectKeyFromObject(mapping), err)
 	}
 	return true, nil
 }
 
-// outside reports whether a mapping is to an address that the pool had before: no tunnel leads
-// to it. A positive result from the cache is confirmed by the API server, since the cache may
-// receive a mapping before its pool.
+// outside reports whether the address of a mapping is not in the CIDRs of the pool, because they changed.
+// Peers cannot reach such an address. It confirms a positive result at the API server, because the cache
+// may receive a mapping before the change of its pool.
 func (a *Addresses) outside(ctx context.Context, mapping *v1alpha1.AddressMapping) (bool, error) {
 	mapped, err := netip.ParseAddr(mapping.Spec.Mapped)
 	if err != nil {
@@ -124,7 +125,7 @@ func (a *Addresses) outside(ctx context.Context, mapping *v1alpha1.AddressMappin
 	return true, nil
 }
 
-// externalPool returns the pool of single addresses; nil if there is none.
+// externalPool returns AddressPool external; nil if it does not exist.
 func externalPool(ctx context.Context, reader client.Reader) (*v1alpha1.AddressPool, error) {
 	pool := &v1alpha1.AddressPool{}
 	err := reader.Get(ctx, client.ObjectKey{Name: v1alpha1.ExternalAddressPool}, pool)
@@ -153,8 +154,8 @@ func hasFamily(pool *v1alpha1.AddressPool, v4 bool) bool {
 	})
 }
 
-// create creates a mapping if there is an address for it. Otherwise it reports the reason, and
-// returns when to try again; zero where an event follows.
+// create creates an AddressMapping. If no address can be allocated, it emits an event, and returns the time
+// after which to try again; zero if a change of the pool enqueues the origin.
 func (a *Addresses) create(
 	ctx context.Context, events record.EventRecorder, mapping *v1alpha1.AddressMapping,
 ) (time.Duration, error) {
@@ -164,13 +165,13 @@ func (a *Addresses) create(
 		return 0, err
 	}
 	if pool == nil {
-		a.report(ctx, events, of, ReasonNoExternalAddresses, "There is no AddressPool external, which has addresses for "+
-			"what no tunnel leads to by itself, for example pods on other providers: set network.externalCIDRs.")
+		a.report(ctx, events, of, ReasonNoExternalAddresses, "AddressPool external does not exist, so peers cannot reach "+
+			"endpoints outside of this cluster's pods, for example pods on other providers: set network.externalCIDRs.")
 		return 0, nil
 	}
 	address, err := netip.ParseAddr(mapping.Spec.Address)
 	if err != nil || !hasFamily(pool, address.Is4()) {
-		// A cluster that has external addresses of one family uses no others.
+		// A cluster may have external addresses of only one IP family.
 		return 0, nil
 	}
 	if left := a.untilRetry(pool, address.Is4()); left > 0 {
@@ -187,7 +188,7 @@ func (a *Addresses) create(
 	}
 	if count > maxSingles {
 		a.report(ctx, events, of, ReasonAddressesExhausted, fmt.Sprintf(
-			"Cluster %s would have %d addresses and ports of them, and a tunnel takes %d.", peer, count, maxSingles))
+			"Cluster %s would get %d external addresses and ports, and the limit for one peer is %d.", peer, count, maxSingles))
 		return exhaustedRetry, nil
 	}
 	err = a.Client.Create(ctx, mapping)
@@ -199,19 +200,19 @@ func (a *Addresses) create(
 		return staleRetry, nil
 	case apierrors.HasStatusCause(err, v1alpha1.CauseAddressesExhausted):
 		a.exhaust(pool, address.Is4())
-		a.report(ctx, events, of, ReasonAddressesExhausted, "There is no address left for what no tunnel leads to by "+
-			"itself, for example pods on other providers: "+remote.Text(err.Error()))
+		a.report(ctx, events, of, ReasonAddressesExhausted, "AddressPool external has no free address for endpoints outside "+
+			"of this cluster's pods, for example pods on other providers: "+remote.Text(err.Error()))
 		return exhaustedRetry, nil
 	default:
 		return 0, fmt.Errorf("creating the mapping of %s for cluster %s: %w", mapping.Spec.Address, peer, err)
 	}
 }
 
-// portsOf returns what a mapping counts for.
+// portsOf returns the number by which a mapping counts against maxSingles.
 func portsOf(mapping *v1alpha1.AddressMapping) int { return max(len(mapping.Spec.Ports), 1) }
 
-// untilRetry returns how long no address of a family is requested of a pool: where none is left,
-// one request each minute finds that out for all origins. A changed pool is requested at once.
+// untilRetry returns the time for which no address of a family is requested from a pool. After a failure,
+// one request per exhaustedRetry is sent for all origins together, or at once if the pool changes.
 func (a *Addresses) untilRetry(pool *v1alpha1.AddressPool, v4 bool) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -222,7 +223,7 @@ func (a *Addresses) untilRetry(pool *v1alpha1.AddressPool, v4 bool) time.Duratio
 	return exhausted.until.Sub(a.Clock.Now())
 }
 
-// exhaust records that a pool has no address of a family left.
+// exhaust records that a pool has no free address of a family.
 func (a *Addresses) exhaust(pool *v1alpha1.AddressPool, v4 bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -232,8 +233,8 @@ func (a *Addresses) exhaust(pool *v1alpha1.AddressPool, v4 bool) {
 	a.exhausted[v4] = exhaustion{pool: pool, until: a.Clock.Now().Add(exhaustedRetry)}
 }
 
-// report emits an event of the owner of an origin that has no address, unless the last one has
-// the same reason.
+// report emits an event for the owner of an origin without an address, unless the last event for the owner
+// had the same reason.
 func (a *Addresses) report(ctx context.Context, events record.EventRecorder, of origin, reason, message string) {
 	owner := of.owner()
 	key := client.ObjectKeyFromObject(owner)
@@ -248,14 +249,14 @@ func (a *Addresses) report(ctx context.Context, events record.EventRecorder, of 
 		return
 	}
 	if err := a.Client.Get(ctx, key, owner); err != nil {
-		// Without the object, nothing is reported, and its deletion is no event any more.
+		// The owner does not exist, so forgetOwner will not be called for it.
 		a.forget(key)
 		return
 	}
 	events.Event(owner, corev1.EventTypeWarning, reason, message)
 }
 
-// forget forgets the reason that was reported to an owner.
+// forget removes the reason of the last event for an owner.
 func (a *Addresses) forget(owner types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

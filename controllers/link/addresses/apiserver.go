@@ -21,15 +21,15 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// APIServerName is the name of the controller of the API server's addresses in --controllers,
-// logs, metrics and events.
+// APIServerName is the name of the controller APIServerReconciler in --controllers, logs, metrics and
+// events.
 const APIServerName = "api-server-address"
 
-// APIServerReconciler allocates an address at which the pods on a provider reach the API server
-// of this cluster.
+// APIServerReconciler allocates, for each provider, an address at which the provider's pods reach the API
+// server of this cluster.
 type APIServerReconciler struct {
 	*Addresses
-	// Address is the address of the API server; invalid if pods do not reach it through tunnels.
+	// Address is the address of the API server; the zero value if pods do not reach it through tunnels.
 	Address netip.Addr
 	// Events receives events of ForeignClusters.
 	Events record.EventRecorder
@@ -50,12 +50,12 @@ func (r *APIServerReconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// ofTunnel maps a tunnel to its ForeignCluster.
+// ofTunnel maps a TunnelEndpoint to its ForeignCluster.
 func ofTunnel(_ context.Context, tunnel client.Object) []reconcile.Request {
 	return []reconcile.Request{kit.Request("", tunnel.GetName())}
 }
 
-// all returns the requests of the ForeignClusters with a tunnel or a mapping.
+// all returns the requests of the ForeignClusters that have a tunnel or an AddressMapping of the API server.
 func (r *APIServerReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	requests := r.mapped(ctx, ofAPIServer)
 	// Listing from a cache fails only before the cache is synced, which causes an event for each tunnel anyway.
@@ -66,7 +66,7 @@ func (r *APIServerReconciler) all(ctx context.Context, _ client.Object) []reconc
 	return requests
 }
 
-// Reconcile creates the mapping of the API server for a ForeignCluster, or deletes it.
+// Reconcile creates or deletes the AddressMapping of the API server for one ForeignCluster.
 func (r *APIServerReconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	return kit.Result(r.reconcile(ctx, origin{kind: ofAPIServer, key: request.NamespacedName}))
 }
@@ -83,8 +83,8 @@ func (r *APIServerReconciler) reconcile(ctx context.Context, of origin) (time.Du
 	return r.ensure(ctx, r.Events, existing, wanted)
 }
 
-// wanted returns the mapping for a ForeignCluster with a tunnel and a virtual node, whose pods
-// use it.
+// wanted returns the desired AddressMapping of a ForeignCluster by its name; none unless the ForeignCluster
+// has a tunnel and a virtual node.
 func (r *APIServerReconciler) wanted(ctx context.Context, of origin) (map[string]*v1alpha1.AddressMapping, error) {
 	if !r.Address.IsValid() {
 		return nil, nil

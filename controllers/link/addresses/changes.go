@@ -13,14 +13,15 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Changes returns the handler of changes of Services and EndpointSlices, for Services.
+// Changes returns the handler that the field Services must call for changed Services and EndpointSlices.
 func (r *EndpointReconciler) Changes() cache.ResourceEventHandler { return changes{r} }
 
-// Complete requests a pass over a namespace of which all Services are known from now on.
+// Complete enqueues a namespace. The field Services must call it once all Services and EndpointSlices of
+// the namespace are cached.
 func (r *EndpointReconciler) Complete(namespace string) { r.changed.Add(kit.Request("", namespace)) }
 
-// changes requests a pass over a namespace whose Services or endpoints changed. Most endpoints
-// are pods, which come and go, and of which there are no mappings of this controller.
+// changes enqueues the namespace of a changed Service, or of a changed EndpointSlice with endpoints that
+// are not pods. Most endpoints are pods, which change often and do not concern this controller.
 type changes struct{ *EndpointReconciler }
 
 // OnAdd implements cache.ResourceEventHandler.
@@ -51,8 +52,8 @@ func (c changes) request(object any) {
 	}
 }
 
-// concerns reports whether an EndpointSlice has endpoints that are no pods. A pass began the
-// watch, so the caches that are read here are filled.
+// concerns reports whether an EndpointSlice has endpoints that are not pods. The caches that it reads are
+// synced, because a reconcile started the watch.
 func (c changes) concerns(slice *discoveryv1.EndpointSlice) bool {
 	ctx := context.Background()
 	local, err := c.local(ctx)

@@ -1,13 +1,13 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addresses allocates single addresses for what no tunnel leads to by itself: pods that
-// run on one provider are reached by the pods on another provider, endpoints that are no pods by
-// the pods on each provider, and the API server of this cluster, the consumer, by all of them.
-// Each address is an AddressMapping of AddressPool external in the installation namespace, for
-// one ForeignCluster, whose gateways reach the address through the gateway of this cluster.
+// Package addresses allocates addresses at which a provider's pods reach endpoints that are not in the pod
+// CIDRs of the consumer: pods on other providers, endpoints of Services that are not pods, and the
+// consumer's API server. It runs on the consumer. Each address is an AddressMapping from AddressPool
+// external in the installation namespace, for one ForeignCluster, whose packets to the address pass the
+// consumer's gateway.
 //
-// Each of the three is a controller with keys of its own: pods, namespaces and ForeignClusters.
-// They share Addresses, which has the pool, the limit for a tunnel and the reports of failures.
-// A fourth one permits virtual kubelets to read AddressMappings.
+// Three controllers create AddressMappings: PodReconciler, whose requests name pods, EndpointReconciler,
+// whose requests name namespaces, and APIServerReconciler, whose requests name ForeignClusters. They share
+// Addresses. ReaderReconciler permits virtual kubelets to read AddressMappings.
 package addresses

@@ -35,8 +35,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// EndpointsName is the name of the controller of endpoints that are no pods in --controllers,
-// logs, metrics and events.
+// EndpointsName is the name of the controller EndpointReconciler in --controllers, logs, metrics and
+// events.
 const EndpointsName = "endpoint-addresses"
 
 // ReasonTooManyPorts of an event on a NamespaceOffloading or a ForeignCluster means that an endpoint that is not a pod
@@ -44,26 +44,27 @@ const EndpointsName = "endpoint-addresses"
 const ReasonTooManyPorts = "TooManyPorts"
 
 const (
-	// endpointWorkers is how many namespaces are reconciled at a time.
+	// endpointWorkers is the number of namespaces that are reconciled in parallel.
 	endpointWorkers = 4
-	// endpointsSettle collects the changes of a Service and of its endpoints for one pass.
+	// endpointsSettle is how long a reconcile is delayed after a Service or its endpoints changed, so that
+	// it handles further changes, too.
 	endpointsSettle = 200 * time.Millisecond
 )
 
-// Services are watches of the Services and EndpointSlices of namespaces.
+// Services caches and watches the Services and EndpointSlices of single namespaces.
 type Services interface {
-	// Of returns the Services and EndpointSlices of a namespace; nil while not all are cached. The
-	// first call starts the watch, which ends with the context.
+	// Of returns the Services and EndpointSlices of a namespace; nil while not all are cached. The first
+	// call starts the watch, which ends when ctx is done.
 	Of(ctx context.Context, namespace string) (*watches.NamespaceServices, error)
 	// Forget ends the watch of a namespace.
 	Forget(namespace string)
 }
 
-// EndpointReconciler allocates addresses for endpoints of Services that are no pods. The providers that
-// the namespace is offloaded to reach the endpoints at these addresses.
+// EndpointReconciler allocates addresses for endpoints of Services that are not pods. Pods on the providers
+// to which the namespace is offloaded reach the endpoints at these addresses.
 type EndpointReconciler struct {
 	*Addresses
-	// Services are the watches of the offloaded namespaces. They call Changes and Complete.
+	// Services caches the Services of offloaded namespaces. It must call Changes and Complete.
 	Services Services
 	// Events receives events of NamespaceOffloadings.
 	Events record.EventRecorder
@@ -133,8 +134,8 @@ func (r *EndpointReconciler) inNamespaces(_ context.Context, names sets.Set[stri
 	return requestsTo(names)
 }
 
-// Reconcile creates the mappings of the endpoints of a namespace that are no pods, and deletes all
-// other mappings of endpoints of the namespace.
+// Reconcile creates the AddressMappings for the endpoints of a namespace that are not pods, and deletes all
+// other AddressMappings for endpoints of the namespace.
 func (r *EndpointReconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	return kit.Result(r.reconcile(ctx, origin{kind: ofEndpoints, key: request.NamespacedName}))
 }
@@ -146,14 +147,14 @@ func (r *EndpointReconciler) reconcile(ctx context.Context, of origin) (time.Dur
 	}
 	wanted, complete, err := r.wanted(ctx, of)
 	if err != nil || !complete {
-		// Complete requests the next pass.
+		// Complete enqueues the namespace once its Services are cached.
 		return 0, err
 	}
 	return r.ensure(ctx, r.Events, existing, wanted)
 }
 
-// wanted returns the mappings of a namespace by their names: one for each endpoint that is no
-// pod and each provider, with the ports of the Services that are reflected to the provider. complete
+// wanted returns the desired AddressMappings of a namespace by their names: one for each endpoint that is
+// not a pod and each provider, with the ports of the Services that are reflected to the provider. complete
 // is false while the Services are not cached.
 func (r *EndpointReconciler) wanted(
 	ctx context.Context, of origin,
@@ -181,7 +182,7 @@ func (r *EndpointReconciler) wanted(
 			mapping := single(r.Namespace, of, r.ClusterID, provider.peer, address)
 			if mapping.Spec.Ports = inOrder(ports); len(mapping.Spec.Ports) > v1alpha1.MaxAddressMappingPorts {
 				r.report(ctx, r.Events, of, ReasonTooManyPorts, fmt.Sprintf(
-					"Endpoint %s is no pod, and has more than the %d ports at which peers can reach it.",
+					"Endpoint %s is not a pod and has more than %d ports, so peers cannot reach it.",
 					address, v1alpha1.MaxAddressMappingPorts))
 				continue
 			}
@@ -191,14 +192,14 @@ func (r *EndpointReconciler) wanted(
 	return wanted, true, nil
 }
 
-// provider is a provider that has a tunnel and that a namespace is offloaded to.
+// provider is a provider to which a namespace is offloaded and to which this cluster has a tunnel.
 type provider struct {
 	peer
-	// services and slices are its reflection policies for Services and EndpointSlices.
+	// services and slices are the provider's reflection policies for Services and EndpointSlices.
 	services, slices translate.Policy
 }
 
-// providers returns the providers with a tunnel that a namespace is offloaded to.
+// providers returns the providers to which a namespace is offloaded and to which this cluster has a tunnel.
 func (r *EndpointReconciler) providers(ctx context.Context, namespace string) ([]provider, error) {
 	all, err := r.maps(ctx)
 	if err != nil {
@@ -232,15 +233,15 @@ func (r *EndpointReconciler) providers(ctx context.Context, namespace string) ([
 	return found, nil
 }
 
-// outsideSlice is an EndpointSlice with endpoints that are no pods, and its Service.
+// outsideSlice is an EndpointSlice with endpoints that are not pods, and its Service.
 type outsideSlice struct {
 	slice     *discoveryv1.EndpointSlice
 	service   *corev1.Service
 	addresses []netip.Addr
 }
 
-// outsideEndpoints returns the EndpointSlices of a namespace that have a Service and endpoints
-// that are no pods.
+// outsideEndpoints returns the EndpointSlices of a namespace that belong to an existing Service and have
+// endpoints that are not pods.
 func (r *EndpointReconciler) outsideEndpoints(
 	ctx context.Context, watch *watches.NamespaceServices,
 ) ([]outsideSlice, error) {
@@ -261,7 +262,7 @@ func (r *EndpointReconciler) outsideEndpoints(
 		if len(addresses) == 0 {
 			continue
 		}
-		// Without its Service, nothing uses the slice; its creation is an event.
+		// An EndpointSlice without its Service is unused. The creation of the Service enqueues the namespace.
 		if service, err := watch.Services.Get(slice.Labels[discoveryv1.LabelServiceName]); err == nil {
 			found = append(found, outsideSlice{slice, service, addresses})
 		}
@@ -269,8 +270,8 @@ func (r *EndpointReconciler) outsideEndpoints(
 	return found, nil
 }
 
-// reflectedPorts returns the ports of each endpoint that is no pod, of the EndpointSlices that
-// are reflected to a provider.
+// reflectedPorts returns, for each endpoint that is not a pod, its ports in the EndpointSlices that are
+// reflected to a provider.
 func reflectedPorts(outside []outsideSlice, to provider) map[netip.Addr]sets.Set[v1alpha1.AddressMappingPort] {
 	ports := map[netip.Addr]sets.Set[v1alpha1.AddressMappingPort]{}
 	for _, o := range outside {
@@ -292,7 +293,7 @@ func reflectedPorts(outside []outsideSlice, to provider) map[netip.Addr]sets.Set
 	return ports
 }
 
-// inOrder returns ports by their protocols and numbers.
+// inOrder returns ports sorted by protocol and number.
 func inOrder(ports sets.Set[v1alpha1.AddressMappingPort]) []v1alpha1.AddressMappingPort {
 	return slices.SortedFunc(maps.Keys(ports), func(a, b v1alpha1.AddressMappingPort) int {
 		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))

@@ -19,18 +19,18 @@ import (
 	"liqo.io/federation/controllers/link/clusterinfo"
 )
 
-// local are the addresses of this cluster, and those that its tunnels lead to.
+// local has the addresses of this cluster, and the addresses that pods reach through its tunnels.
 type local struct {
 	reader client.Reader
-	// ranges are those of this cluster, and those at which it reaches its peers.
+	// ranges are the ranges of this cluster, and the ranges at which it reaches its peers.
 	ranges []netip.Prefix
-	// virtualNodes are the names of the Nodes that stand for providers.
+	// virtualNodes are the names of the virtual nodes.
 	virtualNodes sets.Set[string]
 	// hosts are the addresses of nodes; nil until they are needed.
 	hosts sets.Set[string]
 }
 
-// local reads the addresses of this cluster, but for those of its nodes.
+// local reads the addresses of this cluster, except the addresses of its nodes.
 func (r *EndpointReconciler) local(ctx context.Context) (*local, error) {
 	own, err := clusterinfo.Ranges(ctx, r.Client)
 	if err != nil {
@@ -70,9 +70,9 @@ func (r *EndpointReconciler) local(ctx context.Context) (*local, error) {
 	return l, nil
 }
 
-// outsiders returns the endpoints of an EndpointSlice that are neither pods of this cluster or of
-// a peer, nor another address of this cluster, for example of a node: a mapping would open these
-// to a peer for a user who may only write EndpointSlices.
+// outsiders returns the addresses of an EndpointSlice's endpoints that are neither pods of this cluster or
+// of a peer, nor other addresses of this cluster, for example of a node. Addresses of this cluster are
+// excluded, because otherwise a user who may only write EndpointSlices could expose them to a peer.
 func (l *local) outsiders(ctx context.Context, slice *discoveryv1.EndpointSlice) ([]netip.Addr, error) {
 	if slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6 ||
 		slice.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy {

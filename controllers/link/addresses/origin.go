@@ -19,26 +19,26 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// kind is the kind of an origin, one for each controller.
+// kind is the kind of an origin. Each controller that creates AddressMappings has one kind.
 type kind int
 
 const (
-	// ofPod is the kind of a pod on a provider.
+	// ofPod is the kind of an origin that is a pod on a provider.
 	ofPod kind = iota
-	// ofEndpoints is the kind of the endpoints of a namespace that are no pods.
+	// ofEndpoints is the kind of an origin that is a namespace with endpoints that are not pods.
 	ofEndpoints
-	// ofAPIServer is the kind of the API server as the pods of one ForeignCluster reach it.
+	// ofAPIServer is the kind of an origin that is a ForeignCluster whose pods reach the API server.
 	ofAPIServer
 )
 
-// origin is the object for which a mapping was created. Its key is the key of its controller's
-// requests: a pod, a namespace as the name, or a ForeignCluster.
+// origin is the object for which an AddressMapping was created. Its key is also the key of the requests of
+// its controller: namespace and name of a pod, or the name of a namespace or ForeignCluster.
 type origin struct {
 	kind kind
 	key  types.NamespacedName
 }
 
-// String returns the form in which origins are indexed and part of the names of mappings.
+// String returns the value of the origin in indexOrigin and in the names of AddressMappings.
 func (o origin) String() string {
 	switch o.kind {
 	case ofPod:
@@ -50,8 +50,8 @@ func (o origin) String() string {
 	}
 }
 
-// owner returns the object that events of an origin are about: the NamespaceOffloading of its
-// namespace, or the ForeignCluster.
+// owner returns the object that gets the events about an origin: the NamespaceOffloading of its namespace,
+// or the ForeignCluster.
 func (o origin) owner() client.Object {
 	if o.kind == ofAPIServer {
 		fc := &v1alpha1.ForeignCluster{}
@@ -66,13 +66,13 @@ func (o origin) owner() client.Object {
 	return offloading
 }
 
-// isSingle reports whether a mapping was created by the controllers of this package, and is not
-// of a range of a peer.
+// isSingle reports whether the controllers of this package created an AddressMapping. Package link/tunnel
+// creates the AddressMappings of ranges.
 func isSingle(mapping *v1alpha1.AddressMapping) bool {
 	return mapping.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy && mapping.Labels[v1alpha1.LabelOrigin] != ""
 }
 
-// originOf returns the origin of a single mapping.
+// originOf returns the origin of an AddressMapping for which isSingle returns true.
 func originOf(mapping *v1alpha1.AddressMapping) origin {
 	if namespace := mapping.Annotations[v1alpha1.AnnotationOriginNamespace]; namespace != "" {
 		return origin{kind: ofEndpoints, key: types.NamespacedName{Name: namespace}}
@@ -84,8 +84,8 @@ func originOf(mapping *v1alpha1.AddressMapping) origin {
 	return origin{kind: ofAPIServer, key: types.NamespacedName{Name: mapping.Labels[v1alpha1.LabelForeignCluster]}}
 }
 
-// single returns the mapping of an address of an origin for one peer. The origin is in the
-// cluster of the ID from.
+// single returns the AddressMapping of an address of an origin for one peer. from is the ID of the cluster
+// that has the address.
 func single(namespace string, of origin, from string, peer peer, address netip.Addr) *v1alpha1.AddressMapping {
 	sum := sha256.Sum256([]byte(strings.Join([]string{peer.clusterID, of.String(), address.String()}, " ")))
 	mapping := &v1alpha1.AddressMapping{Spec: v1alpha1.AddressMappingSpec{
@@ -104,8 +104,7 @@ func single(namespace string, of origin, from string, peer peer, address netip.A
 	return mapping
 }
 
-// toOrigin returns a handler that requests a pass over the origin of a mapping, if it is of a
-// kind.
+// toOrigin returns a handler that enqueues the origin of an AddressMapping if it has this kind.
 func toOrigin(kind kind) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		mapping, ok := object.(*v1alpha1.AddressMapping)
@@ -116,7 +115,7 @@ func toOrigin(kind kind) handler.EventHandler {
 	})
 }
 
-// requestsOf returns the requests of the origins of mappings that are of a kind.
+// requestsOf returns the requests of the origins of AddressMappings that have this kind.
 func requestsOf(kind kind, mappings []v1alpha1.AddressMapping) []reconcile.Request {
 	var requests []reconcile.Request
 	for i := range mappings {

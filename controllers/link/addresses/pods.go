@@ -32,19 +32,19 @@ import (
 const PodsName = "pod-addresses"
 
 const (
-	// podWorkers is how many pods are reconciled at a time.
+	// podWorkers is the number of pods that are reconciled in parallel.
 	podWorkers = 4
 	// unknownRetry is the time after which a pod is looked up again while not all pods of a node are
 	// cached. No event reports that a pod does not exist.
 	unknownRetry = time.Second
 )
 
-// Pods are watches of the pods of nodes.
+// Pods caches and watches the pods of single nodes.
 type Pods interface {
-	// List returns the cached pods of a node, and reports whether all are cached. The first call
-	// starts the watch, which ends with the context.
+	// List returns the cached pods of a node, and reports whether all are cached. The first call starts the
+	// watch, which ends when ctx is done.
 	List(ctx context.Context, node string) (pods []*corev1.Pod, complete bool, err error)
-	// Seen is List without starting a watch: for a node that is not watched it returns no pods.
+	// Seen is like List, but starts no watch. It returns no pods for a node that is not watched.
 	Seen(node string) (pods []*corev1.Pod, complete bool)
 	// Get returns a pod of a node that is watched already; nil if it is not cached.
 	Get(node, namespace, name string) *corev1.Pod
@@ -57,7 +57,7 @@ type Pods interface {
 // PodReconciler allocates addresses at which providers reach pods that run on another provider.
 type PodReconciler struct {
 	*Addresses
-	// Pods are the watches of the pods of virtual nodes.
+	// Pods caches the pods of virtual nodes.
 	Pods Pods
 	// Events receives events of NamespaceOffloadings.
 	Events record.EventRecorder
@@ -87,8 +87,8 @@ var deleted = predicate.Funcs{
 	UpdateFunc: func(event.UpdateEvent) bool { return false },
 }
 
-// allMapped returns a request for each pod with a mapping. When a virtual node is deleted, its pods
-// disappear without an event.
+// allMapped returns a request for each pod with an AddressMapping. It is used when a virtual node is
+// deleted, because the end of its pods causes no events.
 func (r *PodReconciler) allMapped(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.mapped(ctx, ofPod)
 }
@@ -172,9 +172,8 @@ func (r *PodReconciler) reconcile(ctx context.Context, key types.NamespacedName)
 	return r.ensure(ctx, r.Events, existing, wanted)
 }
 
-// find returns the pod of a name on any virtual node, and that virtual node. complete reports whether
-// all pods on the clusters of its mappings are cached. If two pods have the name, it returns the
-// younger one.
+// find returns the pod with a name on any virtual node, and that virtual node; the younger pod if two pods
+// have the name. complete is true if all pods on the clusters of its AddressMappings are cached.
 func (r *PodReconciler) find(
 	ctx context.Context, key types.NamespacedName, clusters sets.Set[string],
 ) (pod *corev1.Pod, on *v1alpha1.VirtualNode, complete bool, err error) {
@@ -256,7 +255,7 @@ func (r *PodReconciler) wanted(
 	return wanted, nil
 }
 
-// behind returns the addresses that a tunnel leads to.
+// behind returns the addresses among ips that this cluster reaches through a tunnel.
 func behind(tunnel *v1alpha1.TunnelEndpoint, ips []corev1.PodIP) []netip.Addr {
 	var found []netip.Addr
 	for _, ip := range ips {

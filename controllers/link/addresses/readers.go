@@ -25,12 +25,11 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// ReadersName is the name of the controller of readers in --controllers, logs and metrics.
+// ReadersName is the name of the controller ReaderReconciler in --controllers, logs and metrics.
 const ReadersName = "address-readers"
 
-// readersBinding is the RoleBinding in the installation namespace that permits virtual kubelets
-// to read AddressMappings there. The chart installs it without subjects, with the role of that
-// name.
+// readersBinding is the name of the RoleBinding in the installation namespace that permits virtual kubelets
+// to read AddressMappings there. The chart installs it without subjects, and the Role with the same name.
 const readersBinding = "federation-addresses"
 
 // ReaderReconciler permits virtual kubelets to read AddressMappings.
@@ -67,8 +66,8 @@ func (r *ReaderReconciler) toBinding(context.Context, client.Object) []reconcile
 	return []reconcile.Request{kit.Request(r.Namespace, readersBinding)}
 }
 
-// Reconcile keeps the virtual kubelets of all virtual nodes as the only subjects of the
-// RoleBinding. One that does not exist yet comes with an upgrade of the chart.
+// Reconcile sets the virtual kubelets of all virtual nodes as the only subjects of the RoleBinding. It does
+// nothing if the RoleBinding does not exist, because an upgrade of the chart will create it.
 func (r *ReaderReconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	binding := &rbacv1.RoleBinding{}
 	if err := r.bindings.Get(ctx, request.NamespacedName, binding); err != nil {
@@ -83,14 +82,14 @@ func (r *ReaderReconciler) Reconcile(ctx context.Context, request reconcile.Requ
 		return ctrl.Result{}, nil
 	}
 	binding.Subjects = subjects
-	// The role permits the update of this binding, and no patch.
+	// RBAC allows update, and not patch.
 	if err := client.IgnoreNotFound(r.Client.Update(ctx, binding)); err != nil {
 		return kit.Result(0, fmt.Errorf("permitting virtual kubelets to read address mappings: %w", err))
 	}
 	return ctrl.Result{}, nil
 }
 
-// subjectsOf returns the accounts of the virtual kubelets of virtual nodes, in order.
+// subjectsOf returns the ServiceAccounts of the virtual kubelets of virtual nodes, sorted.
 func subjectsOf(nodes []v1alpha1.VirtualNode) []rbacv1.Subject {
 	var subjects []rbacv1.Subject
 	for i := range nodes {

@@ -181,7 +181,7 @@ func (s server) allocate(ctx context.Context, mapping *v1alpha1.AddressMapping) 
 	return nil
 }
 
-// pods are those of each node, and implement Pods.
+// pods implements Pods with the pods of each node.
 type pods struct {
 	of map[string][]*corev1.Pod
 	// unknown are the nodes whose pods are not known yet.
