@@ -203,7 +203,7 @@ func (b *bench) createPods(ctx context.Context, rate, count int) error {
 	return group.Wait()
 }
 
-// singlePod returns a pod like those of the offloaded Deployments.
+// singlePod returns a pod with the spec of the offloaded Deployments' pods.
 func singlePod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: deployment(1, onVirtual).Spec.Template.Spec}
 }

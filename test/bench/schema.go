@@ -22,7 +22,8 @@ import (
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// quantity is the name of the schema of quantities, for which structural schemas have an extension.
+// quantity is the name of the schema of resource.Quantity, which structural schemas express as
+// x-kubernetes-int-or-string.
 const quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
 // makeCRD creates a CustomResourceDefinition with the schema that the federation's API publishes

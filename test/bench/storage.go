@@ -25,9 +25,9 @@ import (
 const (
 	// storing is the offloaded namespace of pods that mount claims.
 	storing = "bench-storing"
-	// virtualClass is the virtual StorageClass of the chart. The other classes are those of the
-	// playground: waitingClass binds a claim when its first pod is scheduled, and immediateClass at
-	// once.
+	// virtualClass is the virtual StorageClass of the chart. waitingClass and immediateClass are
+	// classes of the playground: the first binds a claim when a pod of the claim is scheduled, the
+	// second at once.
 	virtualClass, waitingClass, immediateClass = "liqo", "local", "immediate"
 	// toolsImage contains a shell and is available on every node of the playground.
 	toolsImage = "registry.k8s.io/e2e-test-images/agnhost:2.65"

@@ -97,7 +97,7 @@ func killedVirtualKubelet(t *testing.T) {
 		}
 		return job.Status.Succeeded == completions, show(job.Status), nil
 	})
-	// The deleted pod has terminated, too, so it is not counted as completed.
+	// The deleted pod has terminated as well. It is no pod of the Job, so it is not counted.
 	watched.ranOnce(t, completions, deleted.UID)
 	for i, pod := range podsReady(t, rome, o.namespace, "app=stays", 2) {
 		if pod.UID != stays[i].UID || containerRun(podReady(t, milan, o.remote, pod.Name)) != runs[i] {

@@ -113,7 +113,7 @@ func reflectsWarningEvents(t *testing.T) {
 			return strings.HasPrefix(one, "ErrImageNeverPull milan: ")
 		}), fmt.Sprintf("events: %q", all), err
 	})
-	// Normal events, such as those of the scheduler, are not reflected.
+	// Normal events, for example of the scheduler, are not reflected.
 	if all := must(reflected(t.Context(), corev1.EventTypeNormal))(t); len(all) > 0 {
 		t.Errorf("normal events are reflected: %q", all)
 	}

@@ -23,8 +23,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// runsTheSampleShop runs the sample shop in an offloaded namespace. All pods except those of its
-// DaemonSet must run on milan.
+// runsTheSampleShop runs the sample shop in an offloaded namespace. All pods must run on milan,
+// except the pods of its DaemonSet.
 func runsTheSampleShop(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	kubectl(t, rome, "apply", "-n", o.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "shop.yaml"))

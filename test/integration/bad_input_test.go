@@ -129,7 +129,7 @@ func TestNumberOfInvitationsIsLimited(t *testing.T) {
 	if !apierrors.IsForbidden(refusal) || !strings.Contains(refusal.Error(), "the limit is 1000") {
 		t.Fatalf("after %d invitations: %v", made, refusal)
 	}
-	// Server-side apply must be subject to the same limit as create.
+	// Server-side apply must be subject to the limit of stored PeeringTokens, like create.
 	_, err := tokens.Patch(t.Context(), "one-more", types.ApplyPatchType, []byte(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":"one-more"}}`), metav1.PatchOptions{FieldManager: "test"})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("applied: %v", err)

@@ -87,8 +87,8 @@ func TestGatewayServiceHasTheActiveGatewayAsEndpoint(t *testing.T) {
 	leadsTo("no slice")
 }
 
-// Policies restrict the controller manager, whose role allows it to write all endpoints, to the
-// endpoints of that Service.
+// By its role, the controller manager can write all EndpointSlices. Policies restrict it to the
+// EndpointSlice of the gateway's Service.
 func TestPoliciesKeepEndpointsToTheGateway(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)

@@ -35,7 +35,8 @@ type Case struct {
 	// Denied is a part of the message with which the pod is refused. Empty means that it is
 	// admitted.
 	Denied string
-	// Warning is a part of the only warning. Empty means that there is none.
+	// Warning is a part of the warning that the creation of the pod returns. Empty means that there
+	// is none.
 	Warning string
 }
 

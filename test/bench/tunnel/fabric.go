@@ -212,7 +212,8 @@ func writeKey(w *world.World, c *world.Cluster) (string, error) {
 // that are measured.
 const pollInterval = 20 * time.Millisecond
 
-// eventually polls until a condition holds. It fails if holds fails, or after soon.
+// eventually polls until a condition holds. It fails if holds returns an error, or after the
+// timeout soon.
 func eventually(ctx context.Context, what string, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
