@@ -108,7 +108,7 @@ func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList 
 	if spec.Address != "" {
 		check, path, text = address, specPath.Child("address"), spec.Address
 	}
-	what, wrong := check(text, path)
+	source, wrong := check(text, path)
 	errs = append(errs, wrong...)
 	errs = append(errs, mappingPorts(spec)...)
 	if spec.Mapped == "" {
@@ -117,9 +117,9 @@ func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList 
 	mapped, wrongMapped := check(spec.Mapped, specPath.Child("mapped"))
 	errs = append(errs, wrongMapped...)
 	if len(wrong) == 0 && len(wrongMapped) == 0 &&
-		(mapped.Bits() != what.Bits() || mapped.Addr().BitLen() != what.Addr().BitLen()) {
+		(mapped.Bits() != source.Bits() || mapped.Addr().BitLen() != source.Addr().BitLen()) {
 		errs = append(errs, field.Invalid(specPath.Child("mapped"), spec.Mapped,
-			"must have the address family and the prefix length of "+what.String()))
+			"must have the address family and the prefix length of "+source.String()))
 	}
 	return errs
 }

@@ -260,10 +260,10 @@ func FuzzAddressMapping(f *testing.F) {
 		if errs := ValidateAddressMapping(mapping); len(errs) > 0 {
 			return errs
 		}
-		what := expectRoutable(t, mapping.Spec.CIDR+mapping.Spec.Address)
+		source := expectRoutable(t, mapping.Spec.CIDR+mapping.Spec.Address)
 		if mapping.Spec.Mapped != "" {
-			if mapped := expectRoutable(t, mapping.Spec.Mapped); mapped.Bits() != what.Bits() || mapped.Addr().Is4() != what.Addr().Is4() {
-				t.Errorf("%s is accepted for %s", mapped, what)
+			if mapped := expectRoutable(t, mapping.Spec.Mapped); mapped.Bits() != source.Bits() || mapped.Addr().Is4() != source.Addr().Is4() {
+				t.Errorf("%s is accepted for %s", mapped, source)
 			}
 		}
 		return nil

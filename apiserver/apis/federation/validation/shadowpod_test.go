@@ -306,7 +306,7 @@ func TestValidateShadowPodBoundsAPod(t *testing.T) {
 	})
 }
 
-func TestMutableFieldsOfAShadowPodAreThoseOfAPod(t *testing.T) {
+func TestShadowPodHasTheMutableFieldsOfAPod(t *testing.T) {
 	good := goodPod()
 	good.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](100)
 	good.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{Requests: quantities("cpu", "1", "nvidia.com/gpu", "1"), Limits: quantities("cpu", "1", "nvidia.com/gpu", "1")}
