@@ -14,8 +14,8 @@ import (
 // maxWeight is the highest weight that a preference can have.
 const maxWeight = 100
 
-// requireNodes restricts a pod to nodes with these labels, in addition to its own
-// requirements. If the two contradict each other, it is not scheduled.
+// requireNodes restricts a pod to nodes with these labels, in addition to its own required node affinity.
+// If no node fulfils both, the pod is not scheduled.
 func requireNodes(spec *corev1.PodSpec, labels map[string]string) {
 	if len(labels) == 0 {
 		return
@@ -36,14 +36,15 @@ func requireNodes(spec *corev1.PodSpec, labels map[string]string) {
 	}
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
-		// A term without requirements matches no node, and with these it would match some.
+		// A term without requirements matches no node. If the labels were added to it, it would match some.
 		if len(term.MatchExpressions)+len(term.MatchFields) > 0 {
 			term.MatchExpressions = append(term.MatchExpressions, shared...)
 		}
 	}
 }
 
-// preferNode prefers a node for a pod, while it has room.
+// preferNode adds the strongest preference for a node to the affinity of a pod. The pod runs on another node
+// if that node has no room.
 func preferNode(spec *corev1.PodSpec, node string) {
 	if node == "" {
 		return

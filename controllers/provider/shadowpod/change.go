@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// sync applies changes of the shadow pod to its pod.
+// sync applies changes of a ShadowPod to its pod. It returns the time after which to reconcile again.
 func (r *Reconciler) sync(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(shadow)
 	state, err := mirroredOf(shadow)
@@ -36,7 +36,7 @@ func (r *Reconciler) sync(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *
 	if err != nil || namespace == nil {
 		return 0, err
 	}
-	// The cache holds no specs.
+	// The cached pod has no spec.
 	pod, err = read(ctx, r.Live, key, &corev1.Pod{})
 	if err != nil || pod == nil {
 		return 0, err
@@ -47,8 +47,8 @@ func (r *Reconciler) sync(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *
 	return r.write(ctx, shadow, namespace, pod)
 }
 
-// write updates a pod after its shadow pod. Ephemeral containers and resources come first:
-// once the rest is written, the pod counts as updated.
+// write updates a pod from its ShadowPod. It writes ephemeral containers and resources first, because the
+// last write records in an annotation that the pod is up to date.
 func (r *Reconciler) write(
 	ctx context.Context, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace, pod *corev1.Pod,
 ) (time.Duration, error) {
@@ -77,9 +77,9 @@ func (r *Reconciler) write(
 	return 0, fmt.Errorf("updating pod %s: %w", key, err)
 }
 
-// debug adds the ephemeral containers that a pod does not have, each by itself: one that is
-// refused, for example by Pod Security, stays in the shadow pod for good, and must delay
-// neither others nor the rest.
+// debug adds missing ephemeral containers to a pod, each by a separate request. A container that is
+// refused, for example by Pod Security, cannot be removed from the ShadowPod, so it must not prevent other
+// changes.
 func (r *Reconciler) debug(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (*corev1.Pod, error) {
 	for _, container := range missingEphemeralContainers(pod, shadow) {
 		debugged := pod.DeepCopy()
@@ -97,8 +97,8 @@ func (r *Reconciler) debug(ctx context.Context, shadow *v1alpha1.ShadowPod, pod 
 	return pod, nil
 }
 
-// changeRefused records an event about a change that the provider refuses; the message may
-// quote what the peer wrote.
+// changeRefused emits an event about a change that the provider's API server refused. The message may
+// quote text that the peer wrote.
 func (r *Reconciler) changeRefused(shadow *v1alpha1.ShadowPod, err error) {
 	r.Events.Eventf(shadow, corev1.EventTypeWarning, reasonFailedUpdate, "The provider refused the change of the pod: %s",
 		remote.Text(err.Error()))

@@ -31,41 +31,40 @@ import (
 const Name = "shadow-pod"
 
 const (
-	// workers create pods in parallel: each waits for the API most of the time.
+	// workers is the number of ShadowPods that are reconciled in parallel. A worker spends most of its time
+	// waiting for the API server.
 	workers = 16
 	// The delay before a pod that was refused or evicted is created again.
 	minBackoff = time.Second
 	maxBackoff = 5 * time.Minute
-	// cacheLag is the time until a pass that found the cache behind the API server is
-	// repeated.
+	// cacheLag is the time after which to reconcile again if the cache was older than the API server.
 	cacheLag = 10 * time.Second
-	// abandoned is how long the end of a pod that was deleted by force is waited for.
+	// abandoned is the maximum time to wait for the end of a pod that was force deleted.
 	abandoned = time.Minute
-	// unread is how long a shadow pod with the end of its pod stays for a consumer that
-	// does not confirm that it has read it.
+	// unread is the maximum time for which a deleted ShadowPod whose status records the end of its pod is
+	// kept, if the consumer does not confirm that it has read the status.
 	unread = time.Minute
 )
 
-// Reconciler runs the pods of ShadowPods.
+// Reconciler creates, updates and deletes the pods of ShadowPods.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
-	// Placer chooses the nodes of new pods.
+	// Placer selects the nodes on which new pods may run.
 	Placer Placer
 	// Events receives events of ShadowPods.
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
 
-	// pods reads the cache of the pods of shadow pods.
+	// pods reads a cache of the pods that were created for ShadowPods.
 	pods    client.Reader
 	backoff *flowcontrol.Backoff
 	created *kit.Expectations
 }
 
-// SetupWithManager adds the controller to a manager, with a cache of the pods of shadow
-// pods. The cache of the manager has fewer fields of most pods, and none of resources that a kubelet
-// has not resized yet.
+// SetupWithManager adds the controller to a manager, with a cache of its own for the pods of ShadowPods.
+// The cache of the manager lacks fields that this controller needs, for example allocated resources.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	labelled, err := labels.NewRequirement(v1alpha1.LabelOrigin, selection.Exists, nil)
 	if err != nil {
@@ -90,15 +89,14 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// observePod returns the request of the shadow pod of the same name. A pod that was created
-// is observed from then on.
+// observePod maps a pod to the ShadowPod with the same name.
 func (r *Reconciler) observePod(_ context.Context, pod client.Object) []reconcile.Request {
 	r.created.Observe(pod)
 	return []reconcile.Request{kit.Request(pod.GetNamespace(), pod.GetName())}
 }
 
-// lifeChanged reports whether a pod began to end or ended, was changed after its shadow pod,
-// or was resized by its kubelet.
+// lifeChanged reports whether a pod's deletion began, it finished, it was updated from its ShadowPod, or its
+// kubelet resized it.
 func lifeChanged(old, current *corev1.Pod) bool {
 	return podspec.Finished(old) != podspec.Finished(current) ||
 		kit.DeletionBegan(old, current) ||

@@ -39,12 +39,13 @@ const (
 )
 
 const (
-	conflictMessage  = "The provider has a pod of this name that belongs to no shadow pod; it is not changed."
-	notRemoteMessage = "The namespace is not the remote namespace of a consumer; no pod is created in it."
+	conflictMessage = "The provider has a pod with this name that was not created for a shadow pod, " +
+		"and does not change it."
+	notRemoteMessage = "The namespace is not the remote namespace of a consumer, so no pod is created in it."
 )
 
-// create creates the pod of a shadow pod. A refusal is reported in the shadow pod, and the
-// creation is retried after a delay.
+// create creates the pod of a ShadowPod. If the API server refuses the pod, create reports that in the
+// condition PodCreated, and returns the time after which to try again.
 func (r *Reconciler) create(ctx context.Context, shadow *v1alpha1.ShadowPod) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(shadow)
 	if r.backoff.IsInBackOffSinceUpdate(key.String(), r.Clock.Now()) {
@@ -82,7 +83,7 @@ func (r *Reconciler) create(ctx context.Context, shadow *v1alpha1.ShadowPod) (ti
 	return 0, fmt.Errorf("creating pod %s: %w", key, err)
 }
 
-// remoteNamespace returns the namespace of a shadow pod, or nil if it is not a remote one.
+// remoteNamespace returns the namespace of a ShadowPod; nil if it is not a remote namespace.
 func (r *Reconciler) remoteNamespace(ctx context.Context, shadow *v1alpha1.ShadowPod) (*corev1.Namespace, error) {
 	namespace := &corev1.Namespace{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: shadow.Namespace}, namespace); err != nil {
@@ -94,22 +95,22 @@ func (r *Reconciler) remoteNamespace(ctx context.Context, shadow *v1alpha1.Shado
 	return namespace, nil
 }
 
-// retry lengthens the delay of a shadow pod and returns it.
+// retry increases the back-off of a ShadowPod, and returns it.
 func (r *Reconciler) retry(key client.ObjectKey) time.Duration {
 	r.backoff.Next(key.String(), r.Clock.Now())
 	return r.backoff.Get(key.String())
 }
 
 func (r *Reconciler) refused(ctx context.Context, shadow *v1alpha1.ShadowPod, err error) (time.Duration, error) {
-	// It may quote text of the peer.
+	// The error may quote text that the peer wrote.
 	message := remote.Text(err.Error())
 	after := r.retry(client.ObjectKeyFromObject(shadow))
 	r.Events.Eventf(shadow, corev1.EventTypeWarning, reasonFailedCreate, "The provider refused the pod: %s", message)
 	return after, r.setCreated(ctx, shadow, metav1.ConditionFalse, v1alpha1.ReasonProviderRefused, message)
 }
 
-// alreadyExists handles a pod of the name that the cache does not hold: it lost the label
-// that the cache selects by, was not observed yet, or belongs to another client.
+// alreadyExists handles an existing pod with the name of a ShadowPod that is not in the cache: it lost the
+// label that the cache selects, was created a moment ago, or belongs to another client.
 func (r *Reconciler) alreadyExists(
 	ctx context.Context, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace,
 ) (time.Duration, error) {

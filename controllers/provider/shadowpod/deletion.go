@@ -24,8 +24,9 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// delete deletes the pod with the grace period of the deletion, and releases the shadow pod
-// when the pod is deleted. The end of a pod that can finish is recorded first.
+// delete deletes the pod of a ShadowPod that is being deleted, with the same grace period, and removes the
+// finalizer of the ShadowPod once the pod is deleted. If the pod can finish, its final status is first
+// written to the ShadowPod.
 func (r *Reconciler) delete(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (time.Duration, error) {
 	if pod == nil {
 		return r.release(ctx, shadow)
@@ -45,15 +46,15 @@ func (r *Reconciler) delete(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 		return 0, r.removeFinalizer(ctx, pod)
 	case podspec.Finished(pod):
 		err := r.recordEnd(ctx, shadow, pod)
-		// RBAC may change, so that Forbidden is retried.
+		// Forbidden is retried, because an administrator may change the RBAC rules.
 		if final := remote.Refused(err) && !apierrors.IsForbidden(err); !final {
 			return 0, err
 		}
 		log.FromContext(ctx).Error(err, "The end of the pod cannot be recorded, releasing it without", "pod", klog.KObj(pod))
 		return 0, r.removeFinalizer(ctx, pod)
 	case pod.DeletionTimestamp.IsZero():
-		// A pod that is being deleted is bound to no node any more: only then the cached
-		// node is final.
+		// The cached node of the pod is final only once the pod is being deleted, because such a pod is no
+		// longer scheduled.
 		return 0, nil
 	case pod.Spec.NodeName == "":
 		return 0, r.removeFinalizer(ctx, pod)
@@ -61,9 +62,9 @@ func (r *Reconciler) delete(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 	return r.awaitEnd(ctx, pod)
 }
 
-// gracePeriodOf returns the time, in seconds, that the pod of a shadow pod that is being
-// deleted has to end; nil is its own time. The pod is never deleted by force, also if its own
-// time is 0: it would run on without counting against the quota.
+// gracePeriodOf returns the grace period in seconds with which to delete the pod of a deleted ShadowPod; nil
+// means the pod's own grace period. It is never 0, even if the pod's own grace period is 0, because the
+// containers of a force deleted pod may keep running without counting against the quota.
 func gracePeriodOf(shadow *v1alpha1.ShadowPod) *int64 {
 	switch {
 	case ptr.Deref(shadow.DeletionGracePeriodSeconds, 0) > 0:
@@ -74,19 +75,19 @@ func gracePeriodOf(shadow *v1alpha1.ShadowPod) *int64 {
 	return nil
 }
 
-// release removes the finalizer of a shadow pod whose pod is deleted. One with the end of its
-// pod stays until the consumer confirms, with a deletion without a grace period, that it has
-// read it, and not for long.
+// release removes the finalizer of a ShadowPod whose pod is deleted. If the status records the end of the
+// pod, the ShadowPod is kept until the consumer confirms that it has read it, by a deletion with grace
+// period 0, but no longer than unread.
 func (r *Reconciler) release(ctx context.Context, shadow *v1alpha1.ShadowPod) (time.Duration, error) {
 	seconds := ptr.Deref(shadow.DeletionGracePeriodSeconds, 0)
 	switch {
 	case len(shadow.Finalizers) == 0:
-		// An API server without grace periods released it and did not delete it.
+		// A federation API server of a version without grace periods does not delete the object by itself.
 		return 0, kit.Delete(ctx, r.Client, shadow, client.GracePeriodSeconds(0))
 	case !controllerutil.ContainsFinalizer(shadow, v1alpha1.Finalizer):
 		return 0, nil
 	case shadow.Status.Phase != "" && seconds > 1:
-		// The pod has ended: nothing needs the rest of the grace period.
+		// The pod has ended, so the rest of the grace period is not needed.
 		return unread, kit.Delete(ctx, r.Client, shadow, client.GracePeriodSeconds(1))
 	case shadow.Status.Phase != "" && seconds > 0:
 		if wait := shadow.DeletionTimestamp.Add(unread).Sub(r.Clock.Now()); wait > 0 {
@@ -103,8 +104,8 @@ func (r *Reconciler) release(ctx context.Context, shadow *v1alpha1.ShadowPod) (t
 	return 0, r.commit(ctx, held, released)
 }
 
-// releaseDeleted removes the finalizer of a pod that is being deleted and whose end is
-// recorded, or needs no record.
+// releaseDeleted removes the finalizer of a pod that is being deleted. It must be called only once the end of
+// the pod is recorded in the ShadowPod, or need not be.
 func (r *Reconciler) releaseDeleted(ctx context.Context, pod *corev1.Pod) error {
 	if pod == nil || pod.DeletionTimestamp.IsZero() {
 		return nil
@@ -116,7 +117,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, pod *corev1.Pod) error
 	if !controllerutil.ContainsFinalizer(pod, v1alpha1.Finalizer) {
 		return nil
 	}
-	// The list may hold finalizers of others: only this one is removed from it.
+	// The patch removes only this finalizer, and keeps the finalizers of other clients.
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pod.UID, v1alpha1.Finalizer)
 	err := r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

@@ -1,12 +1,10 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shadowpod keeps the pod of each ShadowPod on a provider, also while the consumer
-// is unreachable. A pod that is lost is created again, and one that has finished never runs
-// again.
+// Package shadowpod ensures a pod for each ShadowPod on a provider, even while the consumer is unreachable.
+// A pod that was deleted is created again, and a pod that has finished is not.
 //
-// What counts as finished: a pod of restart policy Never or OnFailure whose phase is
-// Succeeded or Failed, whatever the reason. A pod of restart policy Always does not finish:
-// when its kubelet ends it, because it was evicted or its node shut down, another one replaces
-// it, after a delay that grows each time.
+// A pod with restart policy Never or OnFailure has finished if its phase is Succeeded or Failed, whatever
+// the reason. A pod with restart policy Always does not finish: if its kubelet ends it, for example because
+// it was evicted or its node shut down, it is replaced by another pod, with back-off.
 package shadowpod

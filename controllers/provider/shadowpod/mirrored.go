@@ -16,23 +16,23 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// annotationMirrored records, on a pod, the state of its shadow pod that it was created or
-// last updated from. Later changes of the shadow pod are found by it; changes that the
-// provider made to the pod are not reverted.
+// annotationMirrored is the annotation of a pod that records the state of its ShadowPod when the pod was
+// created or last updated. A ShadowPod with another state has changed. Changes that the provider made to
+// the pod are therefore not reverted.
 const annotationMirrored = "federation.liqo.io/mirrored"
 
-// mirrored is the state of a shadow pod that a pod has.
+// mirrored is the value of annotationMirrored.
 type mirrored struct {
-	// Hash is the hash of all fields that can change except the resources of containers, whose
-	// hashes are in Resources: the provider may refuse to change them.
+	// Hash is the hash of all mutable fields of the ShadowPod, except the resources of containers. Their
+	// hash is in Resources, because the provider may refuse their change alone.
 	Hash      string `json:"hash"`
 	Resources string `json:"resources,omitempty"`
-	// Labels and Annotations are the keys of the shadow pod.
+	// Labels and Annotations are the keys of the labels and annotations of the ShadowPod.
 	Labels      []string `json:"labels,omitempty"`
 	Annotations []string `json:"annotations,omitempty"`
 }
 
-// mirroredOf returns the state of a shadow pod.
+// mirroredOf returns the state of a ShadowPod. It fails only if the ShadowPod cannot be encoded.
 func mirroredOf(shadow *v1alpha1.ShadowPod) (mirrored, error) {
 	spec := &shadow.Spec.Pod
 	hash, err := hashOf(struct {
@@ -64,7 +64,7 @@ func mirroredOf(shadow *v1alpha1.ShadowPod) (mirrored, error) {
 	}, nil
 }
 
-// recordedOn returns the state that is recorded on a pod; an empty one if none can be read.
+// recordedOn returns the state in the annotation of a pod; an empty state if it is missing or invalid.
 func recordedOn(pod *corev1.Pod) mirrored {
 	var recorded mirrored
 	if json.Unmarshal([]byte(pod.Annotations[annotationMirrored]), &recorded) != nil {

@@ -21,34 +21,34 @@ import (
 
 // Placement selects the nodes of a pod.
 type Placement struct {
-	// Labels are those of the nodes that it may run on; none allow all.
+	// Labels are the labels of the nodes on which the pod may run. If it is empty, all nodes are allowed.
 	Labels map[string]string
-	// Node is the node that is preferred; empty prefers none.
+	// Node is the name of the preferred node; empty if no node is preferred.
 	Node string
 }
 
-// Placer chooses where the pods of a consumer run.
+// Placer selects the nodes on which pods of consumers run.
 type Placer interface {
-	// Place returns the placement of a pod of a ForeignCluster that names an offered node,
-	// or none.
+	// Place returns the placement of a pod of the consumer foreignCluster. offeredNode is the node of the
+	// offer that the pod was scheduled to; empty if the offer lists no nodes.
 	Place(ctx context.Context, foreignCluster, offeredNode string) (Placement, error)
 }
 
 // Policy selects the nodes of each consumer.
 type Policy interface {
-	// SharedNodes returns the labels of the nodes that are shared with a consumer; none
-	// share all.
+	// SharedNodes returns the labels of the nodes that are shared with a consumer. If it returns none, all
+	// nodes are shared.
 	SharedNodes(incoming *v1alpha1.IncomingPolicy) map[string]string
 }
 
-// Nodes places pods on the nodes that are shared with their consumer, and in preference on
-// the node that was offered to it.
+// Nodes implements Placer. It places pods on the nodes that are shared with their consumer, preferably on
+// the real node of the offered node.
 type Nodes struct {
 	cluster client.Reader
 	policy  Policy
 }
 
-// NewNodes returns the placement on the nodes of a manager's cluster.
+// NewNodes returns a Placer that reads the nodes in the cache of a manager.
 func NewNodes(manager ctrl.Manager, policy Policy) (*Nodes, error) {
 	for _, kind := range []client.Object{&v1alpha1.ForeignCluster{}, &v1alpha1.ResourceOffer{}, &corev1.Node{}} {
 		if _, err := manager.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
@@ -60,7 +60,7 @@ func NewNodes(manager ctrl.Manager, policy Policy) (*Nodes, error) {
 
 // Place implements Placer.
 func (n *Nodes) Place(ctx context.Context, foreignCluster, offeredNode string) (Placement, error) {
-	// Without a ForeignCluster, which is deleted before the last pods are, only the policy restricts the nodes.
+	// The ForeignCluster may be deleted before the last pods. Then only the policy restricts the nodes.
 	cluster := &v1alpha1.ForeignCluster{}
 	err := n.cluster.Get(ctx, types.NamespacedName{Name: foreignCluster}, cluster)
 	if client.IgnoreNotFound(err) != nil {

@@ -20,11 +20,10 @@ import (
 
 var shadowKind = v1alpha1.SchemeGroupVersion.WithKind("ShadowPod")
 
-// podFor returns the pod of a shadow pod in a remote namespace. The labels of the namespace
-// determine which consumer it belongs to: those that a peer writes do not count.
+// podFor returns the pod to create for a ShadowPod in a remote namespace. The label with the consumer is
+// copied from the namespace, never from labels that the peer wrote.
 func podFor(shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace) (*corev1.Pod, error) {
-	// A new pod has no ephemeral containers: they are added to it once it exists, as a
-	// change like any other.
+	// Kubernetes does not allow ephemeral containers in a new pod. sync adds them once the pod exists.
 	shadow = shadow.DeepCopy()
 	shadow.Spec.Pod.EphemeralContainers = nil
 	pod := &corev1.Pod{
@@ -38,7 +37,7 @@ func podFor(shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace) (*corev1.Po
 	if err := setMetadata(pod, shadow, namespace, true); err != nil {
 		return nil, err
 	}
-	// ServiceAccounts, priorities and nodes of this cluster are not for peers to choose.
+	// Peers must not choose ServiceAccounts, priorities and nodes of this cluster.
 	pod.Spec.ServiceAccountName = ""
 	pod.Spec.DeprecatedServiceAccount = ""
 	pod.Spec.AutomountServiceAccountToken = ptr.To(false)
@@ -49,14 +48,14 @@ func podFor(shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace) (*corev1.Po
 	setRequests(pod.Spec.InitContainers)
 	setRequests(pod.Spec.Containers)
 	if finishes(pod) {
-		// Its end has to be recorded before it is deleted.
+		// The finalizer keeps the pod until its end is recorded in the ShadowPod.
 		pod.Finalizers = []string{v1alpha1.Finalizer}
 	}
 	return pod, nil
 }
 
-// setRequests sets requests of 0 for containers without any: if a quota bounds CPU and memory,
-// each container needs requests.
+// setRequests sets requests of 0 for CPU and memory that a container does not request, because a
+// ResourceQuota for them requires requests in each container.
 func setRequests(containers []corev1.Container) {
 	for i := range containers {
 		wanted := &containers[i].Resources
@@ -74,9 +73,9 @@ func setRequests(containers []corev1.Container) {
 	}
 }
 
-// setMetadata sets the labels and annotations of a pod to those of its shadow pod, removes
-// those that the shadow pod had before, and records the state. If the pod is not resized,
-// its former resources stay recorded.
+// setMetadata copies the labels and annotations of a ShadowPod to its pod, removes keys that the ShadowPod
+// had before, and records the state in annotationMirrored. If resized is false, the recorded hash of the
+// resources stays.
 func setMetadata(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace, resized bool) error {
 	before := recordedOn(pod)
 	for _, key := range before.Labels {
@@ -112,8 +111,8 @@ func merge(into, from map[string]string) map[string]string {
 	return into
 }
 
-// update changes in a running pod what Kubernetes allows to change. resized is whether it
-// has the resources of its shadow pod.
+// update copies the fields of a ShadowPod that Kubernetes allows to change to its pod. resized is true if
+// the pod has the resources of the ShadowPod.
 func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace, resized bool) error {
 	if err := setMetadata(pod, shadow, namespace, resized); err != nil {
 		return err
@@ -138,7 +137,7 @@ func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, namespace *corev1.Names
 	return nil
 }
 
-// missingEphemeralContainers returns those of a shadow pod that its pod does not have.
+// missingEphemeralContainers returns the ephemeral containers of a ShadowPod that its pod does not have.
 func missingEphemeralContainers(pod *corev1.Pod, shadow *v1alpha1.ShadowPod) []corev1.EphemeralContainer {
 	has := ephemeralNames(pod.Spec.EphemeralContainers)
 	var missing []corev1.EphemeralContainer
@@ -164,9 +163,8 @@ func finishes(pod *corev1.Pod) bool {
 	return pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
 }
 
-// trim returns what the cache keeps of a pod: identity, node, deletion, phase and recorded
-// state, the whole status of one that has finished, and, as allocated resources, what it has
-// in excess of its requests.
+// trim removes the fields of a cached pod that this controller does not read. It keeps the whole status only
+// of a finished pod, and of other pods the allocated resources that exceed the requests.
 func trim(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// Reconcile brings one shadow pod and the pod of its name in line.
+// Reconcile creates, updates or deletes the pod of one ShadowPod.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	return kit.Result(r.reconcile(ctx, request.NamespacedName))
 }
@@ -64,7 +64,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	return r.sync(ctx, shadow, pod)
 }
 
-// read returns an object, or nil if there is none.
+// read returns an object; nil if it does not exist.
 func read[T any, P interface {
 	*T
 	client.Object
@@ -79,8 +79,8 @@ func read[T any, P interface {
 	return object, nil
 }
 
-// recordEnd records how a pod ended, once and for good. If its status is refused, for
-// example because it is too large, only the important part is recorded.
+// recordEnd writes the final status of a pod to its ShadowPod, once. If the API server refuses the status,
+// for example because it is too large, it writes only endOf the status.
 func (r *Reconciler) recordEnd(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) error {
 	changed := shadow.DeepCopy()
 	changed.Status.Phase = pod.Status.Phase
@@ -93,8 +93,8 @@ func (r *Reconciler) recordEnd(ctx context.Context, shadow *v1alpha1.ShadowPod, 
 	return err
 }
 
-// endOf returns the part of the status of a pod that describes how it and its containers
-// ended, and whether it was disrupted.
+// endOf returns the fields of a pod's status that state how the pod and its containers ended, and whether
+// the pod was disrupted.
 func endOf(status *corev1.PodStatus) *corev1.PodStatus {
 	ends := func(all []corev1.ContainerStatus) (ended []corev1.ContainerStatus) {
 		for _, s := range all {
@@ -119,8 +119,8 @@ func endOf(status *corev1.PodStatus) *corev1.PodStatus {
 	}
 }
 
-// awaitEnd waits until a pod that another client deletes has ended. The kubelet of one that was
-// deleted by force may never report its end.
+// awaitEnd handles a pod that another client deletes. It waits until the pod has ended, but for a force
+// deleted pod at most abandoned, because its kubelet may never report the end.
 func (r *Reconciler) awaitEnd(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	if !slices.Contains(pod.Finalizers, v1alpha1.Finalizer) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0 {
 		return 0, nil
@@ -131,15 +131,15 @@ func (r *Reconciler) awaitEnd(ctx context.Context, pod *corev1.Pod) (time.Durati
 	return 0, r.removeFinalizer(ctx, pod)
 }
 
-// replace deletes a pod that its kubelet ended although it should run for ever. After its deletion
-// and a delay, another one is created.
+// replace deletes a pod with restart policy Always that its kubelet ended. Another pod is created after its
+// deletion, with back-off.
 func (r *Reconciler) replace(ctx context.Context, pod *corev1.Pod) error {
 	r.backoff.Next(client.ObjectKeyFromObject(pod).String(), r.Clock.Now())
 	return kit.Delete(ctx, r.Client, pod)
 }
 
-// otherPod handles a pod of the name that does not belong to this shadow pod. The garbage
-// collector deletes one of an earlier shadow pod.
+// otherPod handles a pod with the name of a ShadowPod that was not created for it. The garbage collector
+// deletes a pod of an earlier ShadowPod with the same name.
 func (r *Reconciler) otherPod(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (time.Duration, error) {
 	owner := metav1.GetControllerOf(pod)
 	if owner != nil && owner.Kind == shadowKind.Kind && owner.APIVersion == shadowKind.GroupVersion().String() {
@@ -154,8 +154,7 @@ func (r *Reconciler) otherPod(ctx context.Context, shadow *v1alpha1.ShadowPod, p
 	return r.conflict(ctx, shadow)
 }
 
-// setCreated reports whether the pod could be created. Success is reported only after a
-// failure was.
+// setCreated sets the condition PodCreated. It reports success only if a failure was reported before.
 func (r *Reconciler) setCreated(
 	ctx context.Context, shadow *v1alpha1.ShadowPod, status metav1.ConditionStatus, reason, message string,
 ) error {
@@ -171,7 +170,7 @@ func (r *Reconciler) setCreated(
 	return r.commit(ctx, shadow, changed)
 }
 
-// commit writes the changes of a shadow pod; NotFound is a success.
+// commit writes the changes of a ShadowPod. It succeeds if the ShadowPod does not exist any more.
 func (r *Reconciler) commit(ctx context.Context, shadow, changed *v1alpha1.ShadowPod) error {
 	_, err := kit.Commit(ctx, r.Client, shadow, changed)
 	return client.IgnoreNotFound(err)

@@ -21,14 +21,14 @@ import (
 // reasonResized of the condition PodResized of a ShadowPod means that the remote pod has the requested size.
 const reasonResized = "Resized"
 
-// resizes reports whether a shadow pod requests other resources than are recorded on its pod.
-// Pods of an older version have no record: they have the first ones of their shadow pods.
+// resizes reports whether a ShadowPod requests other resources than its pod has, by the recorded state. A
+// pod that an older version created has no record, and the first resources of its ShadowPod.
 func resizes(shadow *v1alpha1.ShadowPod, recorded, state mirrored) bool {
 	return recorded.Resources != state.Resources && (recorded.Resources != "" || shadow.Generation > 1)
 }
 
-// resize sets the CPU and memory of a pod to those that its shadow pod requests, if they
-// changed. A refusal by the provider is returned separately: no other change waits for it.
+// resize sets the CPU and memory of a pod to the values in its ShadowPod, if they changed. It returns a
+// refusal by the API server separately from other errors, because a refusal does not delay other changes.
 func (r *Reconciler) resize(
 	ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod,
 ) (resized *corev1.Pod, refused, err error) {
@@ -49,8 +49,8 @@ func (r *Reconciler) resize(
 	return resized, nil, err
 }
 
-// waitsToResize reports whether the provider refused the resources that a shadow pod still
-// requests, and the next attempt is not due.
+// waitsToResize reports whether the provider refused the resources that the ShadowPod requests, and the time
+// of the next attempt has not come.
 func (r *Reconciler) waitsToResize(shadow *v1alpha1.ShadowPod) bool {
 	condition := meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionPodResized)
 	return condition != nil && condition.Status == metav1.ConditionFalse &&
@@ -58,7 +58,7 @@ func (r *Reconciler) waitsToResize(shadow *v1alpha1.ShadowPod) bool {
 		r.backoff.IsInBackOffSinceUpdate(client.ObjectKeyFromObject(shadow).String(), r.Clock.Now())
 }
 
-// resizeRefused reports why a pod cannot have other resources.
+// resizeRefused sets the condition PodResized to False, with the reason why the provider refused the resize.
 func (r *Reconciler) resizeRefused(ctx context.Context, shadow *v1alpha1.ShadowPod, refused error) error {
 	r.changeRefused(shadow, refused)
 	changed := shadow.DeepCopy()
@@ -66,9 +66,8 @@ func (r *Reconciler) resizeRefused(ctx context.Context, shadow *v1alpha1.ShadowP
 	return r.commit(ctx, shadow, changed)
 }
 
-// reportResized reports that a pod has the resources that its shadow pod requests, if the
-// opposite was reported, and that it does not have its former ones any more, once its kubelet
-// has resized it.
+// reportResized sets the condition PodResized to True if it was False, and removes the allocated resources
+// from the status of the ShadowPod once the kubelet has resized the pod.
 func (r *Reconciler) reportResized(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) error {
 	wasRefused := meta.IsStatusConditionFalse(shadow.Status.Conditions, v1alpha1.ConditionPodResized)
 	released := shadow.Status.AllocatedResources != nil && pod.Status.AllocatedResources == nil
@@ -91,9 +90,8 @@ func (r *Reconciler) reportResized(ctx context.Context, shadow *v1alpha1.ShadowP
 	return r.commit(ctx, shadow, changed)
 }
 
-// releasedExcess reports whether a pod has no more than its shadow pod requests. The quota of
-// the difference is available to other pods from then on, so the cache is not enough: the pod
-// may have been enlarged in the meantime.
+// releasedExcess reports whether a pod has no more resources allocated than its ShadowPod requests. It reads
+// the API server, because other pods may use the released quota at once, and a cached pod may be outdated.
 func (r *Reconciler) releasedExcess(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (bool, error) {
 	live, err := read(ctx, r.Live, client.ObjectKeyFromObject(pod), &corev1.Pod{})
 	if err != nil || live == nil {
@@ -113,8 +111,8 @@ func (r *Reconciler) setResized(shadow *v1alpha1.ShadowPod, status metav1.Condit
 	})
 }
 
-// excess returns what a pod has allocated beyond its requests, since its kubelet has not
-// resized it yet; nil if nothing.
+// excess returns the resources that are allocated to a pod beyond its requests, because its kubelet has not
+// resized it yet; nil if there are none.
 func excess(pod *corev1.Pod) corev1.ResourceList {
 	if len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) == 0 {
 		return nil
@@ -128,7 +126,7 @@ func excess(pod *corev1.Pod) corev1.ResourceList {
 	return nil
 }
 
-// withAllocated returns containers with requests of what is allocated to them.
+// withAllocated returns copies of containers whose requests are the resources allocated to them.
 func withAllocated(containers []corev1.Container, statuses []corev1.ContainerStatus) []corev1.Container {
 	allocated := slices.Clone(containers)
 	for i := range allocated {

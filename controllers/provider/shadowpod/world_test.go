@@ -66,7 +66,7 @@ func unreadFor(ago time.Duration) func(*v1alpha1.ShadowPod) {
 	}
 }
 
-// immediate gives the pod no time to end.
+// immediate sets a grace period of 0.
 func immediate(shadow *v1alpha1.ShadowPod) {
 	shadow.Spec.Pod.TerminationGracePeriodSeconds = new(int64)
 }
@@ -109,7 +109,7 @@ func allocated(cpus string) func(*corev1.Pod) {
 	}
 }
 
-// older makes a pod one that an older version created.
+// older removes the recorded state, as of a pod that an older version created.
 func older(pod *corev1.Pod) {
 	recorded := recordedOn(pod)
 	recorded.Resources = ""
@@ -165,20 +165,20 @@ func ofOther(pod *corev1.Pod) { pod.OwnerReferences = nil }
 // has no grace periods. The controller does not read it.
 const kept = "example.com/grace-period"
 
-// everywhere places every pod on any node.
+// everywhere implements Placer, and allows all nodes.
 type everywhere struct{}
 
 func (everywhere) Place(context.Context, string, string) (Placement, error) { return Placement{}, nil }
 
-// world is a provider with a shadow pod and its pod.
+// world is a fake provider with one ShadowPod and its pod.
 type world struct {
 	*kittest.Cluster
 	r *Reconciler
-	// late has the cache lack all pods.
+	// late is true if the cache contains no pods.
 	late bool
 }
 
-// newWorld returns a provider with a shadow pod and a pod; nil for none.
+// newWorld returns a provider with a ShadowPod and a pod, each of which may be nil.
 func newWorld(t *testing.T, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) *world {
 	t.Helper()
 	objects := []client.Object{remoteNamespace()}
@@ -203,7 +203,7 @@ func newWorld(t *testing.T, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) *world 
 	return w
 }
 
-// answer replaces answers to the controller.
+// answer replaces responses of the API server.
 func (w *world) answer(funcs interceptor.Funcs) {
 	funcs.Get = func(
 		ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
