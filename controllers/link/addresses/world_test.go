@@ -247,7 +247,7 @@ func (w *world) runs(provider string, addresses ...string) {
 	w.pods.of[naming.NodeName(provider)] = append(w.pods.of[naming.NodeName(provider)], pod)
 }
 
-// connect creates the tunnel to a provider: rome reaches the pods of milan at 10.1, and those of
+// connect creates the tunnel to a provider: rome reaches the pods of milan at 10.1, and the pods of
 // any other provider at 10.3.
 func (w *world) connect(name, id string) {
 	w.t.Helper()

@@ -16,8 +16,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
-// The API server of this cluster accepts the rest of every status that a provider writes: a
-// status that it refuses would be sent again and again.
+// The local API server must accept every cleaned status of a provider, because a refused status would be sent
+// again and again.
 func FuzzStatusOfAPeer(f *testing.F) {
 	now := metav1.NewTime(time.Unix(1_900_000_000, 0).UTC())
 	for _, seed := range []any{

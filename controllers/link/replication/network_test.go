@@ -28,7 +28,7 @@ import (
 
 const peerNamespace, tenantNamespace = "liqo-peer-milan", "liqo-tenant-rome"
 
-// exchange is a consumer, rome, that replicates NetworkConfigs with its provider, milan.
+// exchange is the fake consumer rome that replicates NetworkConfigs with its provider milan.
 type exchange struct {
 	rome  *kittest.Cluster
 	milan *fake.Clientset
@@ -223,8 +223,8 @@ func TestNetworkConfigsAreCopiedInBothDirectionsAndTheirStatusBack(t *testing.T)
 	}
 }
 
-// A cluster of a version without backends stores none. While its copy differs, no status is
-// copied back.
+// A cluster of a version without the field backend does not store it. That must not count as a difference,
+// because no status is copied back while the copies differ.
 func TestCopyWithoutBackendIsTheSame(t *testing.T) {
 	spec := func(cidr string, backend v1alpha1.NetworkBackend) v1alpha1.NetworkConfigSpec {
 		return v1alpha1.NetworkConfigSpec{PodCIDRs: []string{cidr}, Backend: backend}
@@ -246,7 +246,7 @@ func TestCopyWithoutBackendIsTheSame(t *testing.T) {
 	}
 }
 
-// The last process may have ended after it deleted its own object, and before the copy.
+// An earlier process may have ended after it deleted the local object, and before it deleted the copy.
 func TestCopyOfAnEarlierProcessIsDeletedAtTheNextConnection(t *testing.T) {
 	e := newExchange(t, compatibility.FeatureTunnel)
 	e.createAtMilan(t, config(tenantNamespace, v1alpha1.NetworkConfigOfConsumer, "10.1.0.0/16"))

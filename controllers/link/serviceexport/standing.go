@@ -16,7 +16,7 @@ import (
 // ServiceImports are deleted. Offload the namespace, or delete the ServiceExport.
 const ReasonNotOffloaded mcsv1alpha1.ServiceExportConditionReason = "NotOffloaded"
 
-// standing is the state of an export: whether its Service can be exported, and is exported.
+// standing has the conditions of a ServiceExport: whether its Service can be exported, and is exported.
 type standing struct {
 	valid        metav1.ConditionStatus
 	validReason  mcsv1alpha1.ServiceExportConditionReason
@@ -31,31 +31,32 @@ var (
 		valid: metav1.ConditionTrue, validReason: mcsv1alpha1.ServiceExportReasonValid,
 		validMessage: "The Service can be exported.",
 		ready:        metav1.ConditionTrue, readyReason: mcsv1alpha1.ServiceExportReasonExported,
-		readyMessage: "It is imported in this cluster, and in each cluster that the namespace is offloaded to and " +
+		readyMessage: "The Service is imported in this cluster, and in each cluster to which the namespace is offloaded and " +
 			"that serves ServiceImports.",
 	}
 	nameTaken = failed(
-		"The namespace has a ServiceImport of this name that was not created for the export; it is not changed. " +
-			"Delete it: the export is retried within half a minute.",
+		"The namespace has a ServiceImport with this name that was not created for the export. " +
+			"Delete that ServiceImport: the export is retried within half a minute.",
 	)
 	notOffloaded = standing{
 		ready: metav1.ConditionFalse, readyReason: ReasonNotOffloaded, readyMessage: "The namespace is not offloaded.",
 	}
 )
 
-// failed returns the standing of a valid Service whose export was refused.
+// failed returns the standing of a valid Service whose ServiceImport the API server refused.
 func failed(message string) standing {
 	s := exported
 	s.ready, s.readyReason, s.readyMessage = metav1.ConditionFalse, mcsv1alpha1.ServiceExportReasonFailed, message
 	return s
 }
 
-// exportable returns the standing of an export by its Service alone; nil is no Service.
+// exportable returns the standing of a ServiceExport as far as its Service determines it. service is nil if
+// it does not exist.
 func exportable(service *corev1.Service) standing {
 	s := standing{valid: metav1.ConditionFalse, ready: metav1.ConditionFalse}
 	switch {
 	case service == nil:
-		s.validReason, s.validMessage = mcsv1alpha1.ServiceExportReasonNoService, "There is no Service of this name."
+		s.validReason, s.validMessage = mcsv1alpha1.ServiceExportReasonNoService, "A Service with this name does not exist."
 		s.readyReason, s.readyMessage = mcsv1alpha1.ServiceExportReasonPending, "The export waits for the Service."
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
 		s.validReason = mcsv1alpha1.ServiceExportReasonInvalidServiceType
@@ -67,8 +68,8 @@ func exportable(service *corev1.Service) standing {
 	return s
 }
 
-// report writes a standing into a status. Each Service has one export, the consumer's, so none
-// is ever in conflict with another one. Conditions that a standing lacks stay.
+// report sets the conditions of a standing in a status. Only the consumer exports a Service, so exports never
+// conflict with each other. Conditions that the standing does not have stay unchanged.
 func (s standing) report(status *mcsv1alpha1.ServiceExportStatus, generation int64) {
 	set := func(
 		of mcsv1alpha1.ServiceExportConditionType, is metav1.ConditionStatus,

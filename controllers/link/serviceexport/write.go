@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/controllers/kit/watches"
 )
 
-// ensure creates or updates an import, its EndpointSlices and its status.
+// ensure creates or updates a ServiceImport, its EndpointSlices and its status.
 func (p *pass) ensure(
 	ctx context.Context,
 	watched *watches.NamespaceServices,
@@ -40,8 +40,8 @@ func (p *pass) ensure(
 	return err
 }
 
-// ensureImport returns the import as it is stored. One that was not created for the export is
-// errNameTaken.
+// ensureImport creates or updates the ServiceImport, and returns it. It fails with errNameTaken if a
+// ServiceImport with the name exists that was not created for the export.
 func (p *pass) ensureImport(
 	ctx context.Context,
 	wanted *mcsv1alpha1.ServiceImport,
@@ -53,7 +53,7 @@ func (p *pass) ensureImport(
 		if !apierrors.IsAlreadyExists(err) {
 			return created, p.wrap(err, "creating ServiceImport")
 		}
-		// The cache has not received it, or does not keep it.
+		// The ServiceImport is not in the cache yet, or has no label that the cache selects.
 		existing = &mcsv1alpha1.ServiceImport{}
 		if err := p.Live.Get(ctx, p.key, existing); err != nil {
 			return nil, p.wrap(err, "reading ServiceImport")
@@ -69,8 +69,8 @@ func (p *pass) ensureImport(
 	return changed, p.wrap(p.Client.Update(ctx, changed), "updating ServiceImport")
 }
 
-// ensureSlices creates, updates and deletes the EndpointSlices of an import, and reports whether
-// there are any.
+// ensureSlices creates, updates and deletes the EndpointSlices of a ServiceImport, and reports whether it
+// has any.
 func (p *pass) ensureSlices(
 	ctx context.Context, watched *watches.NamespaceServices, imported *mcsv1alpha1.ServiceImport, locator locator,
 ) (bool, error) {
@@ -107,13 +107,13 @@ func (p *pass) ensureSlices(
 func (p *pass) ensureSlice(ctx context.Context, current, wanted *discoveryv1.EndpointSlice) error {
 	switch {
 	case current == nil:
-		// If there is one already, it is an event soon.
+		// An existing EndpointSlice is not in the cache yet, and enqueues the Service once it is.
 		if err := p.Client.Create(ctx, wanted); err != nil && !apierrors.IsAlreadyExists(err) {
 			return p.wrap(err, "creating an EndpointSlice of ServiceImport")
 		}
 		return nil
 	case current.AddressType != wanted.AddressType:
-		// It is created again once the deletion is observed.
+		// The EndpointSlice is created again once its deletion is observed.
 		return p.removeSlice(ctx, current)
 	}
 	changed := current.DeepCopy()
@@ -152,7 +152,7 @@ func (p *pass) removeSlice(ctx context.Context, slice *discoveryv1.EndpointSlice
 	return kit.Delete(ctx, p.Client, slice)
 }
 
-// wrap returns an error with what was being done; nil if there is none.
+// wrap returns err with the prefix doing and the name of the ServiceImport; nil if err is nil.
 func (p *pass) wrap(err error, doing string) error {
 	if err == nil {
 		return nil

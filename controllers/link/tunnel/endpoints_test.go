@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/controllers/link/gateway"
 )
 
-// exposed has a cluster take the endpoints of its gateway from the Service, and returns the
-// controller of that.
+// exposed makes a cluster find the endpoints of its gateway by the Service, and returns the controller of
+// the Service.
 func exposed(w *world) *gateway.Reconciler {
 	w.Settings.Endpoints = nil
 	w.r.Finder = &gateway.Finder{Nodes: w.Controller, Installation: w.Controller, Namespace: installation}
@@ -37,7 +37,7 @@ func serviceOf(kind corev1.ServiceType, ingress ...corev1.LoadBalancerIngress) *
 	}
 }
 
-// nodeAt returns a node that is ready.
+// nodeAt returns a ready node with an internal address.
 func nodeAt(name, address string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
@@ -49,7 +49,7 @@ func podOn(node string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "federation-gateway-" + node}, Spec: corev1.PodSpec{NodeName: node}}
 }
 
-// replace replaces an object by another one of its name.
+// replace deletes the object with the same name, and creates this one.
 func (w *world) replace(object client.Object) {
 	w.t.Helper()
 	w.remove(object.DeepCopyObject().(client.Object))
@@ -88,8 +88,8 @@ func TestEndpointsOfAServiceAreAgreedUpon(t *testing.T) {
 		t.Errorf("it is still reported that %s", c.Message)
 	}
 
-	// Endpoints are not announced without a gateway that restarts, and are without one that stays
-	// away.
+	// The node of a gateway stays in the announced endpoints while the gateway restarts, and is removed if the
+	// gateway does not come back within settleTime.
 	rome.replace(serviceOf(corev1.ServiceTypeNodePort))
 	rome.put(nodeAt("a", "10.0.0.1"), nodeAt("b", "10.0.0.2"), podOn("a"), podOn("b"))
 	expect("at first", "192.0.2.1:4500")

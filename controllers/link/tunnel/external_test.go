@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-// taking returns the settings of a cluster that takes external CIDRs from the pool.
+// taking returns the settings of a cluster that allocates external CIDRs from the pool.
 func taking(pods ...string) settings {
 	s := settingsOf(pods...)
 	s.ExternalCIDRs = nil
@@ -33,7 +33,7 @@ func (w *world) pooled(name string) []string {
 	return pool.Spec.CIDRs
 }
 
-// announced returns the external CIDRs that are announced to the peer.
+// announced returns the external CIDRs in the local NetworkConfig for the peer.
 func (w *world) announced() []string {
 	w.t.Helper()
 	return kittest.Read(w.Cluster, naming.PeerNamespace(w.peer), v1alpha1.NetworkConfigOfConsumer, &v1alpha1.NetworkConfig{}).Spec.ExternalCIDRs
@@ -100,7 +100,7 @@ func TestAClusterTakesExternalCIDRsOfThePool(t *testing.T) {
 	}
 }
 
-// poolOf returns a pool that this controller created, or an administrator.
+// poolOf returns an AddressPool of the controller or, if managed is false, of an administrator.
 func poolOf(name string, managed bool, cidrs ...string) *v1alpha1.AddressPool {
 	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.AddressPoolSpec{CIDRs: cidrs}}
 	if managed {
@@ -144,7 +144,7 @@ func TestAnExternalCIDRStays(t *testing.T) {
 	}
 }
 
-// A pass that stops at any write is completed by the next ones.
+// The process ends at any write, and the next reconciles complete the allocation.
 func TestAnExternalCIDRIsTakenAfterDeathAtEachWrite(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		for number := 0; ; number++ {
@@ -153,7 +153,7 @@ func TestAnExternalCIDRIsTakenAfterDeathAtEachWrite(t *testing.T) {
 			rome.publish()
 			_, err := rome.r.Reconcile(t.Context(), kit.Request("", rome.peer))
 			if err == nil {
-				// The pass had fewer writes.
+				// All writes were tried.
 				break
 			}
 			if !errors.Is(err, kittest.ErrKilled) {

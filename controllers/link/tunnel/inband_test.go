@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/apiserver/compatibility"
 )
 
-// inBandPeers returns a consumer and its provider, with each other's gateways configured and
-// without a peering.
+// inBandPeers returns an in-band consumer and provider whose ForeignClusters have each other's gateway, and
+// whose peering is not established yet.
 func inBandPeers(t tb) (consumer, provider *world) {
 	t.Helper()
 	consumer = newWorld(t, "rome", romeID, "milan", milanID, settingsOf("10.0.0.0/16"))
@@ -61,7 +61,7 @@ func TestAnInBandPeeringBeginsWithTheTunnel(t *testing.T) {
 		}
 	}
 
-	// Once the peering is established, the ranges are added to it.
+	// Once the peering is established, the ranges are added to the tunnel.
 	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
 	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
 	settle(t, both, rome, milan)

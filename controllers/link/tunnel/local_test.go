@@ -28,7 +28,8 @@ func TestKeysAreCreatedBeforeAnyPeering(t *testing.T) {
 	}
 }
 
-// publicKeyOf returns the public key of a cluster, and fails unless the pair is one.
+// publicKeyOf returns the public key in the Secret of a cluster. It fails the test if the private key does
+// not match.
 func publicKeyOf(t *testing.T, w *world) string {
 	t.Helper()
 	secret := kittest.Read(w.Cluster, installation, v1alpha1.WireGuardSecret, &corev1.Secret{})
@@ -47,13 +48,13 @@ func publicKeyOf(t *testing.T, w *world) string {
 	return public
 }
 
-// uses sets the key that the gateway uses.
+// uses sets the public key that the gateway reports in the status of the TunnelEndpoint.
 func (w *world) uses(key string) {
 	w.t.Helper()
 	w.changeTunnel(func(endpoint *v1alpha1.TunnelEndpoint) { endpoint.Status.PublicKey = key })
 }
 
-// measures sets the MTU that the gateway measured.
+// measures sets the MTU that the gateway reports in the status of the TunnelEndpoint.
 func (w *world) measures(mtu int32) {
 	w.t.Helper()
 	w.changeTunnel(func(endpoint *v1alpha1.TunnelEndpoint) { endpoint.Status.MTU = mtu })
@@ -128,7 +129,7 @@ func TestAnotherMTUIsAnnouncedOnce(t *testing.T) {
 	if config.Spec.MTU != 1420 {
 		t.Errorf("an MTU of %d is announced", config.Spec.MTU)
 	}
-	// The MTU of the path to the peer changes without another one being announced.
+	// A change of the path MTU to the peer does not change the announced MTU.
 	rome.changeTunnel(func(endpoint *v1alpha1.TunnelEndpoint) { endpoint.Status.PathMTU = 1300 })
 	if writes := rome.pass(); len(writes) > 0 {
 		t.Errorf("for a smaller MTU of the path it writes %v", writes)

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-// reserved returns what the pool default reserves.
+// reserved returns spec.reserved of AddressPool default.
 func (w *world) reserved() []string {
 	w.t.Helper()
 	return kittest.Read(w.Cluster, "", v1alpha1.DefaultAddressPool, &v1alpha1.AddressPool{}).Spec.Reserved

@@ -28,7 +28,7 @@ func settingsOf(pods ...string) settings {
 	return s
 }
 
-// peers returns a consumer and its provider, between which a peering is established.
+// peers returns a consumer and its provider with an established peering.
 func peers(t tb, rome, milan settings) (consumer, provider *world) {
 	t.Helper()
 	consumer = newWorld(t, "rome", romeID, "milan", milanID, rome)
@@ -38,7 +38,7 @@ func peers(t tb, rome, milan settings) (consumer, provider *world) {
 	return consumer, provider
 }
 
-// expectAgreement fails unless both ends of a tunnel agree.
+// expectAgreement fails the test unless the TunnelEndpoints of both clusters exist and match.
 func expectAgreement(t tb, one, other *world) {
 	t.Helper()
 	a, b := one.te(), other.te()
@@ -133,7 +133,7 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	}
 }
 
-// left returns the objects of the kinds that this package creates.
+// left returns the names of the remaining objects that this package creates for peers.
 func left(w *world) []string {
 	w.t.Helper()
 	var all []string
@@ -181,7 +181,7 @@ func TestATunnelThatEndsLeavesNothing(t *testing.T) {
 			}
 			want := 0
 			if name == "when the consumer disables networking" {
-				// Its NetworkConfig still offers a tunnel.
+				// The NetworkConfig of the provider stays, because its networking is still Tunnel.
 				want = 1
 				expectStatus(t, milan, v1alpha1.PeeringPending, ReasonAwaitingNetworkConfig, "")
 				if c := condition(rome); c.Reason != "" {
@@ -240,7 +240,7 @@ func TestANetworkThatChangesIsAgreedUponAgain(t *testing.T) {
 	if mappings := rome.mappings(); len(mappings) != 1 || mappings[0].Spec.CIDR != "10.3.0.0/16" {
 		t.Errorf("the mappings are %v", mappings)
 	}
-	// Another pair of keys, as when the Secret was deleted.
+	// A deleted Secret is replaced by one with another key pair.
 	key := publicKeyOf(t, milan)
 	milan.remove(kittest.Read(milan.Cluster, installation, v1alpha1.WireGuardSecret, &corev1.Secret{}))
 	settle(t, all, rome, milan)
@@ -265,13 +265,13 @@ func TestAPoolOfAnAdministratorIsLeftAlone(t *testing.T) {
 	}
 }
 
-// overlapAny reports whether a range overlaps one of others.
+// overlapAny reports whether text overlaps one of the ranges in others.
 func overlapAny(others []string, text string) bool {
 	return slices.ContainsFunc(prefixes(others), netip.MustParsePrefix(text).Overlaps)
 }
 
-// Whatever networks two clusters have, they agree, nothing overlaps their own ranges, and another
-// pass writes nothing.
+// For any ranges of two clusters, their tunnels match, no remapped range overlaps a local range, and another
+// reconcile writes nothing.
 func TestAnyTwoClustersAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(who string) settings {

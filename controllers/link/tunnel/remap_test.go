@@ -39,8 +39,8 @@ func TestTunnelsLeaveSingleAddressesAlone(t *testing.T) {
 	}
 }
 
-// The first of two ranges can be taken and the second one cannot. The AddressMappings that come
-// and go with an attempt are no reason for the next one.
+// Of two ranges of the peer, only the first one can be allocated. The creation and deletion of its
+// AddressMapping must not trigger the next attempt.
 func TestAFailedAttemptIsNotRepeatedAtOnce(t *testing.T) {
 	settings := settingsOf("10.1.0.0/16")
 	settings.PoolCIDRs, settings.ReservedCIDRs = []string{"10.9.0.0/24"}, []string{"10.3.0.0/24"}
@@ -89,7 +89,7 @@ func TestAFailedAttemptIsNotRepeatedAtOnce(t *testing.T) {
 	}
 }
 
-// A failed attempt is forgotten with its ForeignCluster, and all are when a pool changes.
+// A failed attempt is forgotten when its ForeignCluster is deleted, and all are when an AddressPool changes.
 func TestFailedAttemptsAreForgotten(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"when the ForeignCluster is deleted": func(w *world) { w.remove(w.fc()); w.pass() },

@@ -114,15 +114,15 @@ func TestReasonsForRefusalAreReported(t *testing.T) {
 	}
 }
 
-// ofMilan returns the NetworkConfig of provider milan.
+// ofMilan returns the NetworkConfig of the provider milan with a spec.
 func ofMilan(spec v1alpha1.NetworkConfigSpec) *v1alpha1.NetworkConfig {
 	return &v1alpha1.NetworkConfig{
 		ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace("milan"), Name: v1alpha1.NetworkConfigOfProvider}, Spec: spec,
 	}
 }
 
-// A peer with as many addresses as it may have, in as many pieces as it may, leaves other peers
-// what they need.
+// A peer with the maximum number of addresses, in the maximum number of ranges, leaves enough free ranges for
+// other peers.
 func TestOnePeerLeavesRangesForTheNext(t *testing.T) {
 	rome, _ := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
 	announces := func(id, key string, pods []string) {
@@ -152,7 +152,7 @@ func TestOnePeerLeavesRangesForTheNext(t *testing.T) {
 	announces(genoaID, base64.StdEncoding.EncodeToString(append(make([]byte, 31), 2)), []string{"10.1.0.0/16", "10.2.0.0/16", "10.100.0.0/14"})
 }
 
-// Consumer and provider are one cluster, and have as many addresses as one may have.
+// The peer is both consumer and provider. The limit for one peer applies to both directions together.
 func TestBothDirectionsWithAPeerHaveWhatOneMayHave(t *testing.T) {
 	rome, _ := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
 	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)

@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/apiserver/compatibility"
 )
 
-// gatewayReports sets the phase of the tunnel, as the gateway does.
+// gatewayReports sets the phase and the condition Connected of the TunnelEndpoint, as the gateway does.
 func (w *world) gatewayReports(phase v1alpha1.TunnelPhase, message string) {
 	w.t.Helper()
 	w.changeTunnel(func(endpoint *v1alpha1.TunnelEndpoint) {
@@ -56,7 +56,7 @@ func TestTheStatusOfTheGatewayIsReported(t *testing.T) {
 	expectStatus(t, rome, v1alpha1.PeeringError, ReasonTunnelFailing, "overlaps a node")
 }
 
-// lateCache reads the last Lease that it received, and everything else as it is.
+// lateCache is a reader whose Lease is outdated, and that reads all other objects from the API server.
 type lateCache struct {
 	client.Reader
 	lease *coordinationv1.Lease
@@ -74,7 +74,7 @@ func (c *lateCache) Get(ctx context.Context, key client.ObjectKey, object client
 	return nil
 }
 
-// The gateway that wrote that the tunnel is connected may have stopped since.
+// The gateway may have stopped after it wrote that the tunnel is connected.
 func TestATunnelWithoutAGatewayIsNotConnected(t *testing.T) {
 	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
 	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
@@ -97,8 +97,8 @@ func TestATunnelWithoutAGatewayIsNotConnected(t *testing.T) {
 			late.lease = lease.DeepCopy()
 		}
 	}
-	// expect reconciles the Lease after a while, and verifies when it is due again, and whether
-	// every tunnel is.
+	// expect advances the clock, reconciles the Lease, and verifies the time of the next reconcile, and whether
+	// all tunnels are enqueued.
 	expect := func(after time.Duration, want time.Duration, all bool) {
 		t.Helper()
 		rome.Clock.Step(after)

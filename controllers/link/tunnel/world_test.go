@@ -41,23 +41,23 @@ type tb interface {
 
 var _ tb = (*testing.T)(nil)
 
-// world is a cluster with one peer.
+// world is a fake cluster with one peer.
 type world struct {
 	*kittest.Cluster
 	r          *Reconciler
 	t          tb
 	name, peer string
 	objects    int
-	// after is the time after which the last pass requested another one.
+	// after is the RequeueAfter of the last reconcile.
 	after time.Duration
-	// Settings are those of the cluster, and own the ranges that it has in addition. published is
-	// the ClusterInfo of them that was written last.
+	// Settings are the settings of the controller, and the ranges of the cluster. own are further ranges.
+	// published is the last ClusterInfo that publish wrote.
 	Settings  settings
 	own       []v1alpha1.ClusterRange
 	published []v1alpha1.ClusterRange
 }
 
-// settings are those of the controller, and the ranges of the cluster.
+// settings are the settings of the controller, and the ranges of the cluster.
 type settings struct {
 	Settings
 	PodCIDRs, ServiceCIDRs, NodeCIDRs, ReservedCIDRs []string
@@ -92,7 +92,7 @@ func newWorld(t tb, name, id, peer, peerID string, of settings) *world {
 	return w
 }
 
-// put creates objects as the API server does.
+// put creates objects with the fields that the API server sets.
 func (w *world) put(objects ...client.Object) {
 	w.t.Helper()
 	for _, object := range objects {
@@ -118,7 +118,7 @@ func (w *world) mappings() []v1alpha1.AddressMapping {
 	return kittest.List(w.Cluster, &v1alpha1.AddressMappingList{}).Items
 }
 
-// create does what the API server does with a new object.
+// create sets the fields that the API server sets in a new object, and creates it.
 func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 	object.SetGeneration(1)
 	if mapping, ok := object.(*v1alpha1.AddressMapping); ok {
@@ -129,7 +129,7 @@ func (w *world) create(ctx context.Context, c client.WithWatch, object client.Ob
 	return c.Create(ctx, object, options...)
 }
 
-// patch counts the generations of the objects of an agreement, as the API server does.
+// patch increments metadata.generation if a patch changes the spec, as the API server does.
 func (w *world) patch(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 	before, err := w.spec(ctx, object)
 	if err != nil {
@@ -146,7 +146,7 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, object client.Obj
 	return w.Update(ctx, object)
 }
 
-// spec returns the spec of an object of an agreement; nil for other kinds.
+// spec returns the spec of a NetworkConfig or TunnelEndpoint; nil for other kinds.
 func (w *world) spec(ctx context.Context, object client.Object) (any, error) {
 	key := client.ObjectKeyFromObject(object)
 	switch object.(type) {
@@ -160,7 +160,7 @@ func (w *world) spec(ctx context.Context, object client.Object) (any, error) {
 	return nil, nil
 }
 
-// allocate remaps a mapping to the last free range.
+// allocate sets spec.mapped of an AddressMapping, as the ledger of the API server does.
 func (w *world) allocate(ctx context.Context, mapping *v1alpha1.AddressMapping) error {
 	pool := &v1alpha1.AddressPool{}
 	if err := w.Get(ctx, client.ObjectKey{Name: mapping.Spec.Pool}, pool); err != nil {
@@ -190,7 +190,7 @@ func prefixes(list []string) []netip.Prefix {
 	return all
 }
 
-// publish writes the settings and the ranges of the cluster.
+// publish writes ClusterInfo local with the ranges of the cluster.
 func (w *world) publish() {
 	w.t.Helper()
 	w.r.Settings = w.Settings.Settings
@@ -204,7 +204,7 @@ func (w *world) publish() {
 	w.published = slices.Clone(ranges)
 }
 
-// pass reconciles the peer once, and returns what was written.
+// pass reconciles the peer once, and returns the writes to the API server.
 func (w *world) pass() []string {
 	w.t.Helper()
 	w.publish()
@@ -273,8 +273,8 @@ func (w *world) changeTunnel(change func(*v1alpha1.TunnelEndpoint)) {
 	kittest.Change(w.Cluster, installation, w.peer, &v1alpha1.TunnelEndpoint{}, change)
 }
 
-// replicate does once what replication does between a consumer and its provider, and reports
-// whether it wrote.
+// replicate copies the NetworkConfigs between a consumer and its provider, as package link/replication does,
+// and reports whether it wrote anything.
 func replicate(consumer, provider *world) (written bool) {
 	consumer.t.Helper()
 	peer, tenant := naming.PeerNamespace(consumer.peer), naming.TenantNamespace(provider.peer)
