@@ -52,41 +52,42 @@ var reasonsInOrder = []string{
 }
 
 const (
-	// maxPodRanges bounds the pod ranges of one family: a NetworkConfig names at most 64
-	// CIDRs of both families, external ones included.
+	// maxPodRanges is the maximum number of pod ranges of one IP family. A NetworkConfig has at most 64
+	// CIDRs, including external CIDRs and both families.
 	maxPodRanges = 31
-	// maxRanges bounds the ranges of one family of any other use, and maxNodeRanges those
-	// of nodes, each of which has addresses of its own.
+	// maxRanges is the maximum number of ranges of one IP family for each other use, except nodes.
+	// maxNodeRanges is the maximum for nodes, and is greater because each node has its own addresses.
 	maxRanges     = 64
 	maxNodeRanges = 512
-	// maxFindings bounds the sentences of a condition, and maxListed the CIDRs of one.
+	// maxFindings is the maximum number of sentences in a condition, and maxListed the maximum number of
+	// CIDRs in a sentence.
 	maxFindings = 8
 	maxListed   = 8
 )
 
-// podSources are the sources of pod ranges, the most reliable one first: a CNI assigns the
-// addresses, whatever the distribution and the nodes were configured with.
+// podSources are the sources of pod ranges, the most reliable one first. The CNI comes first, because it
+// assigns the addresses, and may ignore the configuration of the distribution and of the nodes.
 var podSources = []v1alpha1.ClusterRangeSource{
 	v1alpha1.SourceCalico, v1alpha1.SourceCilium, v1alpha1.SourceFlannel, v1alpha1.SourceKubeadm, v1alpha1.SourceK3s,
 	v1alpha1.SourceNode, v1alpha1.SourcePod,
 }
 
-// serviceSources are those of Services.
+// serviceSources are the sources of Service ranges, the most reliable one first.
 var serviceSources = []v1alpha1.ClusterRangeSource{
 	v1alpha1.SourceServiceCIDR, v1alpha1.SourceKubeadm, v1alpha1.SourceK3s,
 }
 
-// input is everything that the ranges of the cluster follow from.
+// input has everything that determines the ranges of the cluster.
 type input struct {
 	detected detected
 	values   Values
-	// previous are the ranges in use.
+	// previous are the ranges that ClusterInfo local has now.
 	previous []v1alpha1.ClusterRange
-	// tunnels are those that are agreed upon.
+	// tunnels are all TunnelEndpoints.
 	tunnels []*v1alpha1.TunnelEndpoint
 }
 
-// choice is what follows from an input.
+// choice has the result of choose while it is computed.
 type choice struct {
 	input    input
 	ranges   []v1alpha1.ClusterRange
@@ -97,7 +98,7 @@ type choice struct {
 // finding is a sentence of the condition RangesConsistent.
 type finding struct{ reason, message string }
 
-// choose returns the ranges that are in use and the conditions about them.
+// choose returns the ranges to write to ClusterInfo local, and its conditions.
 func choose(in input) ([]v1alpha1.ClusterRange, []metav1.Condition) {
 	c := &choice{input: in, taken: map[v1alpha1.ClusterRangeUse][]netip.Prefix{}}
 	for _, is4 := range []bool{true, false} {
@@ -119,7 +120,7 @@ func choose(in input) ([]v1alpha1.ClusterRange, []metav1.Condition) {
 		c.take(v1alpha1.RangeReserved, v1alpha1.SourceAPIServer, c.without(v1alpha1.RangeOfNodes, servers))
 	}
 	for _, invalid := range in.detected.invalid {
-		c.find(ReasonInvalidRange, "%q of %s is no range that a cluster can have, and is ignored.",
+		c.find(ReasonInvalidRange, "%q of %s is not a valid range of a cluster, and is ignored.",
 			remote.Text(invalid.text), invalid.source)
 	}
 	slices.SortStableFunc(c.ranges, func(a, b v1alpha1.ClusterRange) int {
@@ -128,13 +129,13 @@ func choose(in input) ([]v1alpha1.ClusterRange, []metav1.Condition) {
 	return c.ranges, []metav1.Condition{c.known(), c.consistent()}
 }
 
-// uses are in the order in which a ClusterInfo names them.
+// uses are all uses of ranges, in the order in which ClusterInfo lists them.
 var uses = []v1alpha1.ClusterRangeUse{
 	v1alpha1.RangeOfPods, v1alpha1.RangeOfServices, v1alpha1.RangeOfNodes, v1alpha1.RangeExternal, v1alpha1.RangeReserved,
 }
 
-// use takes the ranges of one use and family from the values, or from the first source that
-// names any. What other sources name in addition is reserved, and reported.
+// use chooses the ranges of one use and family: the values of the chart or, if they name none, the ranges
+// of the first source that has any. Further ranges of the other sources are only reserved, and reported.
 func (c *choice) use(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.ClusterRangeSource, most int) {
 	values := c.input.values.found(use)
 	chosen := ofFamily(values, is4)
@@ -160,7 +161,8 @@ func (c *choice) use(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.
 		c.take(v1alpha1.RangeReserved, source, others)
 		switch {
 		case by != v1alpha1.SourceValue:
-			c.find(ReasonSourcesDisagree, "%s has %s for %s, and %s has %s; the former are in use, the latter only reserved.",
+			c.find(ReasonSourcesDisagree, "%s has %s for %s, and %s has %s: the first ranges are in use, the second ones "+
+				"only reserved.",
 				by, list(chosen), use, source, list(others))
 		case len(chosen) > 0:
 			c.find(ReasonValueContradicted, "The value names %s for %s, and %s has %s; the former are in use, "+
@@ -169,8 +171,8 @@ func (c *choice) use(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.
 	}
 }
 
-// retain keeps pod ranges that were in use, that no source names any more, and that tunnels
-// are agreed upon with. A value overrides them.
+// retain keeps previous pod ranges that no source has any more, if a tunnel uses them. It keeps none if the
+// values of the chart name pod ranges.
 func (c *choice) retain(is4 bool) {
 	if len(c.input.values.PodCIDRs) > 0 {
 		return
@@ -183,19 +185,19 @@ func (c *choice) retain(is4 bool) {
 			continue
 		}
 		c.take(v1alpha1.RangeOfPods, before.Source, []netip.Prefix{cidr})
-		c.find(ReasonRangesRetained, "Pods have other ranges than %s of %s now; it stays in use for the tunnels that are "+
-			"agreed upon with it. Name the ranges of pods in network.podCIDRs to end that.", cidr, before.Source)
+		c.find(ReasonRangesRetained, "%s of %s is no longer a range of pods, but stays in use because tunnels use it. "+
+			"Set network.podCIDRs to remove it.", cidr, before.Source)
 	}
 }
 
-// retains reports whether a tunnel is agreed upon with a local CIDR.
+// retains reports whether a tunnel uses a local CIDR.
 func (c *choice) retains(cidr netip.Prefix) bool {
 	return slices.ContainsFunc(c.input.tunnels, func(tunnel *v1alpha1.TunnelEndpoint) bool {
 		return slices.ContainsFunc(tunnel.Spec.Local, func(m v1alpha1.CIDRMapping) bool { return m.CIDR == cidr.String() })
 	})
 }
 
-// external sets the external CIDRs of the values, otherwise those of AddressPool external.
+// external sets the external CIDRs: the values of the chart, or the CIDRs of AddressPool external.
 func (c *choice) external(is4 bool) {
 	by, cidrs := v1alpha1.SourceValue, ofFamily(c.input.values.found(v1alpha1.RangeExternal), is4)
 	if len(c.input.values.ExternalCIDRs) == 0 {
@@ -210,7 +212,7 @@ func (c *choice) external(is4 bool) {
 	}
 }
 
-// take takes CIDRs into use that are not yet, and that no tunnel uses for a peer.
+// take adds CIDRs to the ranges in use, except CIDRs that overlap a range by which a tunnel reaches a peer.
 func (c *choice) take(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, cidrs []netip.Prefix) {
 	for _, cidr := range cidrs {
 		if peer := c.takenBy(cidr); peer != "" {
@@ -225,8 +227,8 @@ func (c *choice) take(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRange
 	}
 }
 
-// takenBy returns the peer that a tunnel reaches in a CIDR, which was taken for it before
-// anything of the local cluster was in it; empty if none is.
+// takenBy returns the name of the peer that this cluster reaches by a range in cidr. Such a range was
+// allocated before the local cluster used it. It returns an empty string if there is none.
 func (c *choice) takenBy(cidr netip.Prefix) string {
 	for _, tunnel := range c.input.tunnels {
 		for _, mapping := range tunnel.Spec.Remote {
@@ -238,7 +240,7 @@ func (c *choice) takenBy(cidr netip.Prefix) string {
 	return ""
 }
 
-// without returns those of CIDRs that none of a use contains.
+// without returns the CIDRs that no range of a use contains.
 func (c *choice) without(use v1alpha1.ClusterRangeUse, cidrs []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(cidrs), func(p netip.Prefix) bool { return netmap.Covers(c.taken[use], p) })
 }
@@ -260,7 +262,8 @@ func (c *choice) known() metav1.Condition {
 	}
 	if len(c.taken[v1alpha1.RangeOfPods]) == 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, ReasonPodRangesUnknown
-		condition.Message = "No source names the ranges of pods, so there are no tunnels: name them in network.podCIDRs."
+		condition.Message = "The pod CIDRs are unknown, because no source has them, so tunnels cannot be created: " +
+			"set network.podCIDRs in the values of the chart."
 		return condition
 	}
 	var sentences []string
@@ -302,13 +305,13 @@ func (c *choice) consistent() metav1.Condition {
 		sentences = append(sentences, f.message)
 	}
 	if more := len(c.findings) - maxFindings; more > 0 {
-		sentences = append(sentences, fmt.Sprintf("There are %d more contradictions.", more))
+		sentences = append(sentences, fmt.Sprintf("%d more contradictions are not listed.", more))
 	}
 	condition.Message = strings.Join(sentences, " ")
 	return condition
 }
 
-// list returns CIDRs as text; of many the first ones.
+// list returns the first maxListed CIDRs as text, and the number of further ones.
 func list(cidrs []netip.Prefix) string {
 	var texts []string
 	for _, cidr := range cidrs[:min(len(cidrs), maxListed)] {

@@ -48,7 +48,7 @@ func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
 			objects: []client.Object{node("a", "10.244.0.0/24"), ipPool("default-ipv4-ippool", "192.168.0.0/16"), kubeadm("10.244.0.0/16", "10.96.0.0/12")},
 			pods:    []string{"192.168.0.0/16 Calico"}, reserved: []string{"10.244.0.0/16 Kubeadm", "10.244.0.0/24 Node"},
 			known: "True Detected", consistent: "False SourcesDisagree",
-			says: []string{"Calico has 192.168.0.0/16 for Pods, and Kubeadm has 10.244.0.0/16", "the former are in use"},
+			says: []string{"Calico has 192.168.0.0/16 for Pods, and Kubeadm has 10.244.0.0/16", "the first ranges are in use"},
 		},
 		"a value that contradicts what is detected": {
 			objects: []client.Object{node("a", "10.244.0.0/24"), kubeadm("10.244.0.0/16", "10.96.0.0/12")},
@@ -69,7 +69,7 @@ func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
 		"a source that names no CIDR": {
 			objects: []client.Object{node("a", "10.244.0.0/24"), ipPool("all", "0.0.0.0/0"), ipPool("none", "pods")},
 			pods:    []string{"10.244.0.0/24 Node"}, known: "True Detected", consistent: "False InvalidRange",
-			says: []string{`"0.0.0.0/0" of Calico is no range`, `"pods" of Calico`},
+			says: []string{`"0.0.0.0/0" of Calico is not a valid range`, `"pods" of Calico`},
 		},
 		"a ConfigMap that cannot be parsed": {
 			objects: []client.Object{node("a", "10.244.0.0/24"), flannel("kube-flannel", `{"Network":`)},

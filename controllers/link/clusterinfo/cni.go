@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// addCalico adds the ranges of IPPools of Calico: spec.cidr of those that pods have addresses
-// of. Pods keep their addresses when a pool is disabled, so it counts, too (projectcalico/calico,
+// addCalico adds spec.cidr of the IPPools of Calico from which pods get addresses. Disabled IPPools count,
+// too, because pods keep their addresses (projectcalico/calico,
 // api/pkg/apis/projectcalico/v3/ippool.go, IPPoolSpec).
 func (d *detected) addCalico(pools []unstructured.Unstructured) {
 	for _, pool := range pools {
@@ -49,10 +49,10 @@ func (d *detected) addFlannel(config *corev1.ConfigMap) error {
 	return nil
 }
 
-// addCilium adds the ranges of ConfigMap cilium-config: those of the pool of the cluster, with
-// a space between several (cilium/cilium, install/kubernetes/cilium/templates/cilium-configmap.yaml,
-// cluster-pool-ipv4-cidr). It reports whether the ranges are in CiliumNodes instead: in other
-// modes of ipam, except kubernetes, in which nodes' podCIDRs are used.
+// addCilium adds the cluster pool ranges in ConfigMap cilium-config, which are separated by spaces
+// (cilium/cilium, install/kubernetes/cilium/templates/cilium-configmap.yaml, cluster-pool-ipv4-cidr). It
+// reports whether the ranges are in CiliumNodes instead. That is so in all IPAM modes except cluster-pool,
+// and kubernetes, which uses the podCIDRs of nodes.
 func (d *detected) addCilium(config *corev1.ConfigMap) (inNodes bool) {
 	switch config.Data["ipam"] {
 	case "", "kubernetes":
@@ -69,8 +69,8 @@ func (d *detected) addCilium(config *corev1.ConfigMap) (inNodes bool) {
 	return true
 }
 
-// addCiliumNodes adds the ranges of CiliumNodes: spec.ipam.podCIDRs, and those of
-// spec.ipam.pools.allocated with several pools (cilium/cilium, pkg/ipam/types/types.go, IPAMSpec).
+// addCiliumNodes adds the ranges in spec.ipam.podCIDRs and, for multi-pool IPAM, in
+// spec.ipam.pools.allocated of CiliumNodes (cilium/cilium, pkg/ipam/types/types.go, IPAMSpec).
 func (d *detected) addCiliumNodes(nodes []unstructured.Unstructured) {
 	for _, node := range nodes {
 		cidrs, _, _ := unstructured.NestedStringSlice(node.Object, "spec", "ipam", "podCIDRs")

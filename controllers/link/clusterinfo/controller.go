@@ -33,32 +33,33 @@ import (
 // Name is the name of the controller in --controllers, logs, metrics and events.
 const Name = "cluster-info"
 
-// rereadInterval is the time between two reads of the sources that are not watched: the
-// ConfigMaps and the objects of CNIs.
+// rereadInterval is the time between two reads of the sources that are not watched: ConfigMaps, and the
+// custom resources of CNIs.
 const rereadInterval = 2 * time.Minute
 
-// Cluster is what is configured of the local cluster.
+// Cluster has the settings of the local cluster that ClusterInfo local publishes.
 type Cluster struct {
 	ID, Name string
-	// Labels are those that consumers receive.
+	// Labels are the labels that consumers set on their virtual nodes for this cluster.
 	Labels map[string]string
 	// Namespace is the namespace of the installation.
 	Namespace string
-	// Endpoints are those of the gateway, if an administrator names them.
+	// Endpoints are the endpoints of the gateway that an administrator set; empty if they are found by the
+	// gateway's Service.
 	Endpoints []string
 }
 
-// Endpoints returns the endpoints at which peers reach the gateway by its Service.
+// Endpoints finds the endpoints at which peers reach the gateway, by its Service.
 type Endpoints interface {
 	Endpoints(ctx context.Context) ([]string, error)
 }
 
-// Reconciler keeps ClusterInfo local.
+// Reconciler ensures ClusterInfo local.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
-	// Gateway is nil where no Service leads to the gateway.
+	// Gateway finds the endpoints of the gateway; nil if the gateway has no Service.
 	Gateway Endpoints
 	Cluster Cluster
 	Values  Values
@@ -66,8 +67,8 @@ type Reconciler struct {
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
 
-	// servers reads the EndpointSlices of Service kubernetes, tunnels the TunnelEndpoints of
-	// the installation.
+	// servers reads the EndpointSlices of Service kubernetes, and tunnels the TunnelEndpoints in the
+	// installation namespace.
 	servers, tunnels client.Reader
 }
 
@@ -98,15 +99,15 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 		Complete(r)
 }
 
-// request is the request of the only ClusterInfo.
+// request is the request of ClusterInfo local, the only ClusterInfo.
 var request = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.ClusterInfoName}}
 
-// rangesChanged passes updates after which an object names other ranges.
+// rangesChanged selects updates after which rangesOf of an object differs.
 var rangesChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return !equality.Semantic.DeepEqual(rangesOf(e.ObjectOld), rangesOf(e.ObjectNew))
 }}
 
-// rangesOf returns the part of an object that names ranges.
+// rangesOf returns the fields of an object from which ranges are read.
 func rangesOf(object client.Object) []any {
 	switch o := object.(type) {
 	case *corev1.Node:

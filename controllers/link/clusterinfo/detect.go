@@ -22,7 +22,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Where CNIs and distributions keep the ranges of pods.
+// The ConfigMaps and kinds in which CNIs and distributions store pod ranges.
 var (
 	kubeadmConfig  = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kubeadm-config"}
 	ciliumConfig   = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "cilium-config"}
@@ -34,18 +34,18 @@ var (
 )
 
 const (
-	// maxPods bounds the running pods whose addresses are read.
+	// maxPods is the maximum number of running pods whose addresses are read.
 	maxPods = 500
-	// Pods are assumed to have all addresses of ranges of these lengths, one of whose
-	// addresses a running pod has.
+	// podBits4 and podBits6 are the prefix lengths of the ranges that are derived from the address of a
+	// running pod: all addresses in such a range are assumed to belong to pods.
 	podBits4, podBits6 = 24, 64
 )
 
-// detect reads every source. A source that is absent, or that may not be read, names nothing;
-// any other failure is an error, so that ranges do not change with it.
+// detect reads every source. A source that does not exist, or that RBAC does not allow to read, has no
+// ranges. It fails if a source cannot be read for another reason, so that ranges do not change then.
 func (r *Reconciler) detect(ctx context.Context, previous []v1alpha1.ClusterRange) (detected, error) {
 	var d detected
-	// What a cache returns is only read.
+	// Cached objects are not changed.
 	shared := client.UnsafeDisableDeepCopy
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, shared); err != nil {
@@ -105,7 +105,7 @@ func (r *Reconciler) detect(ctx context.Context, previous []v1alpha1.ClusterRang
 	return d, r.detectPods(ctx, &d, own, previous)
 }
 
-// namesPods reports whether any source names ranges of pods.
+// namesPods reports whether any source has pod ranges.
 func (d *detected) namesPods() bool {
 	for _, cidrs := range d.ranges[v1alpha1.RangeOfPods] {
 		if len(cidrs) > 0 {
@@ -158,8 +158,8 @@ func (r *Reconciler) detectCalico(ctx context.Context, d *detected) error {
 	return err
 }
 
-// detectPods adds the surroundings of the addresses of running pods, and what was derived
-// from pods before: those that ended may start again.
+// detectPods adds the ranges with prefix length podBits4 or podBits6 around the addresses of running pods.
+// It keeps such ranges of earlier reconciles, because pods that ended may start again.
 func (r *Reconciler) detectPods(
 	ctx context.Context, d *detected, own map[string]bool, previous []v1alpha1.ClusterRange,
 ) error {
@@ -195,7 +195,7 @@ func (r *Reconciler) detectPods(
 	return nil
 }
 
-// configMap returns a ConfigMap; nil if it is absent, or may not be read.
+// configMap returns a ConfigMap; nil if it does not exist, or RBAC does not allow to read it.
 func (r *Reconciler) configMap(ctx context.Context, key client.ObjectKey) (*corev1.ConfigMap, error) {
 	var config corev1.ConfigMap
 	err := r.Live.Get(ctx, key, &config)
@@ -208,8 +208,8 @@ func (r *Reconciler) configMap(ctx context.Context, key client.ObjectKey) (*core
 	return &config, nil
 }
 
-// list returns all objects of a kind of a CNI; none if the kind is not served, or may not be
-// read.
+// list returns all objects of a CNI's kind; none if the kind is not served, or RBAC does not allow to read
+// it.
 func (r *Reconciler) list(ctx context.Context, kind schema.GroupVersionKind) ([]unstructured.Unstructured, error) {
 	var all unstructured.UnstructuredList
 	all.SetGroupVersionKind(kind)

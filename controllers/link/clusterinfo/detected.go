@@ -16,11 +16,11 @@ import (
 	"liqo.io/federation/apiserver/netmap"
 )
 
-// detected is what the sources name.
+// detected has the ranges that the sources have.
 type detected struct {
-	// ranges are those of each use, by their source.
+	// ranges has the ranges by use and source.
 	ranges map[v1alpha1.ClusterRangeUse]map[v1alpha1.ClusterRangeSource][]netip.Prefix
-	// invalid are texts that a source names and that are no CIDR that a cluster can have.
+	// invalid has the texts in sources that are not valid ranges of a cluster.
 	invalid []invalidRange
 }
 
@@ -29,8 +29,8 @@ type invalidRange struct {
 	text   string
 }
 
-// add adds CIDRs or addresses that a source names. Each text may be a list with commas or
-// spaces, as flags for two address families are.
+// add adds CIDRs or addresses of a source. Each text may contain several, separated by commas or spaces, as
+// in flags for two IP families.
 func (d *detected) add(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, texts ...string) {
 	if d.ranges == nil {
 		d.ranges = map[v1alpha1.ClusterRangeUse]map[v1alpha1.ClusterRangeSource][]netip.Prefix{}
@@ -52,21 +52,21 @@ func (d *detected) add(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRang
 	}
 }
 
-// addAddress adds an address, unless it is one that no packet between clusters comes from.
+// addAddress adds an address, unless it is a kind of address that packets between clusters never have.
 func (d *detected) addAddress(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, text string) {
 	if prefix, ok := parse(text); ok {
 		d.add(use, source, prefix.String())
 	}
 }
 
-// of returns the CIDRs of a source that are of an address family.
+// of returns the CIDRs of a source that have an IP family.
 func (d *detected) of(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, is4 bool) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(d.ranges[use][source]), func(p netip.Prefix) bool {
 		return p.Addr().Is4() != is4
 	})
 }
 
-// parse returns a CIDR, or an address as a CIDR; false if no cluster can have it.
+// parse returns a CIDR, or an address as a CIDR; false if text is neither, or not valid for a cluster.
 func parse(text string) (netip.Prefix, bool) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -81,7 +81,7 @@ func parse(text string) (netip.Prefix, bool) {
 	return prefix, len(validation.ValidateCIDR(prefix.String(), field.NewPath("cidr"))) == 0
 }
 
-// distinct returns CIDRs in order, without those that another one contains.
+// distinct returns CIDRs sorted, without CIDRs that another one contains.
 func distinct(cidrs []netip.Prefix) []netip.Prefix {
 	sorted := slices.Clone(cidrs)
 	slices.SortFunc(sorted, func(a, b netip.Prefix) int {
@@ -103,8 +103,8 @@ func distinct(cidrs []netip.Prefix) []netip.Prefix {
 // shortestPrefix is the prefix length of the largest range that the API accepts.
 const shortestPrefix = 8
 
-// aggregate returns at most a number of CIDRs of one family that contain all of others: with
-// the longest prefixes with which so few are enough.
+// aggregate returns at most a number of CIDRs that contain all given CIDRs of one family. It shortens the
+// prefixes only as far as necessary.
 func aggregate(cidrs []netip.Prefix, most int) []netip.Prefix {
 	kept := distinct(cidrs)
 	if len(kept) <= most {

@@ -33,20 +33,19 @@ func (d *detected) addKubeadm(config *corev1.ConfigMap) error {
 	return nil
 }
 
-// argsAnnotations hold the arguments of k3s and of RKE2, and those of their configuration
-// files, as a list in JSON in which a flag and its value are two elements (k3s-io/k3s,
-// pkg/nodeconfig/nodeconfig.go, getNodeArgs).
+// argsAnnotations are the annotations of nodes with the arguments of k3s and RKE2, including arguments in
+// configuration files. The value is a JSON list in which a flag and its value are two elements
+// (k3s-io/k3s, pkg/nodeconfig/nodeconfig.go, getNodeArgs).
 var argsAnnotations = []string{"k3s.io/node-args", "rke2.io/node-args"}
 
-// The ranges of k3s and RKE2 without flags (k3s-io/k3s, pkg/cli/cmds/server.go, cluster-cidr
-// and service-cidr).
+// The default ranges of k3s and RKE2 (k3s-io/k3s, pkg/cli/cmds/server.go, cluster-cidr and service-cidr).
 var (
 	k3sPods     = netip.MustParsePrefix("10.42.0.0/16")
 	k3sServices = netip.MustParsePrefix("10.43.0.0/16")
 )
 
-// addK3s adds the ranges that a server of k3s or RKE2 was started with. Without flags they are
-// the default ones, provided that the nodes have podCIDRs in them.
+// addK3s adds the ranges in the arguments of a server node of k3s or RKE2. Without such arguments it adds
+// the default ranges, if the podCIDRs of the node are in them.
 func (d *detected) addK3s(node *corev1.Node) error {
 	for _, annotation := range argsAnnotations {
 		text, ok := node.Annotations[annotation]
@@ -84,7 +83,7 @@ func valuesOf(args []string, flag string) []string {
 	return values
 }
 
-// usesDefault reports whether a node has a podCIDR, and none outside of k3s' default range.
+// usesDefault reports whether a node has podCIDRs, and all of them are in the default range of k3s.
 func usesDefault(node *corev1.Node) bool {
 	for _, text := range node.Spec.PodCIDRs {
 		cidr, err := netip.ParsePrefix(text)

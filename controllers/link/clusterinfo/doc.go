@@ -1,13 +1,12 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterinfo detects the ranges of the local cluster and publishes them, with the
-// source of each, in ClusterInfo local. Everything else that needs a range of the local
-// cluster reads it there.
+// Package clusterinfo detects the ranges of the local cluster, and publishes them with their sources in
+// ClusterInfo local, from which all other programs read them.
 //
-// Sources are read in this order, for each address family by itself: the objects of the CNI
-// (Calico, Cilium, Flannel), then those of the distribution (kubeadm, k3s), then the podCIDRs
-// of the nodes, and, as a last resort, the addresses of running pods. A value overrides them.
-// A range that is in use by a tunnel stays in use, and one that a tunnel already uses for a
-// peer is not taken into use: conditions report both.
+// Sources are read in this order, for each IP family by itself: the objects of the CNI (Calico, Cilium,
+// Flannel), the objects of the distribution (kubeadm, k3s), the podCIDRs of the nodes, and, as a last
+// resort, the addresses of running pods. Values of the chart override them. A local range that a tunnel
+// uses stays in use, and a range by which a tunnel reaches a peer is not used for the local cluster;
+// conditions report both cases.
 package clusterinfo

@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Ranges returns the ranges of the local cluster; none until ClusterInfo local names them.
+// Ranges returns the ranges in ClusterInfo local; none if it does not exist.
 func Ranges(ctx context.Context, reader client.Reader) (netmap.Ranges, error) {
 	info := &v1alpha1.ClusterInfo{}
 	if err := reader.Get(ctx, request.NamespacedName, info); err != nil {
@@ -24,8 +24,7 @@ func Ranges(ctx context.Context, reader client.Reader) (netmap.Ranges, error) {
 	return netmap.RangesOf(info), nil
 }
 
-// RangesChanged selects each creation and deletion of a ClusterInfo, and updates after which
-// it names other ranges.
+// RangesChanged selects creations and deletions of a ClusterInfo, and updates that change its ranges.
 func RangesChanged() predicate.Predicate {
 	return kit.Changed(func(old, current *v1alpha1.ClusterInfo) bool {
 		return !slices.Equal(old.Status.Ranges, current.Status.Ranges)

@@ -22,10 +22,10 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// publicKeySize is the length of a key of Curve25519, in bytes.
+// publicKeySize is the length of a Curve25519 public key in bytes.
 const publicKeySize = 32
 
-// Reconcile creates ClusterInfo local and keeps its status.
+// Reconcile creates ClusterInfo local if it does not exist, and writes its status.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
 	info := &v1alpha1.ClusterInfo{}
 	err := r.Client.Get(ctx, request.NamespacedName, info)
@@ -33,7 +33,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 		created := &v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{
 			Name: v1alpha1.ClusterInfoName, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 		}}
-		// The cache may not have it yet; its event follows.
+		// If the ClusterInfo exists and is not cached yet, it enqueues itself once it is.
 		if err := client.IgnoreAlreadyExists(r.Client.Create(ctx, created)); err != nil {
 			return ctrl.Result{}, fmt.Errorf("creating ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
 		}
@@ -53,7 +53,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	return kit.Result(rereadInterval, err)
 }
 
-// status returns the status that a ClusterInfo is to have.
+// status returns the desired status of the ClusterInfo.
 func (r *Reconciler) status(ctx context.Context, info *v1alpha1.ClusterInfo) (v1alpha1.ClusterInfoStatus, error) {
 	status := v1alpha1.ClusterInfoStatus{
 		ClusterID: r.Cluster.ID, ClusterName: r.Cluster.Name, Labels: r.Cluster.Labels,
@@ -81,7 +81,7 @@ func (r *Reconciler) status(ctx context.Context, info *v1alpha1.ClusterInfo) (v1
 	return status, nil
 }
 
-// gateway returns what peers need for a tunnel; nil while there is no key.
+// gateway returns the public key and endpoints of the local gateway; nil while the key does not exist.
 func (r *Reconciler) gateway(ctx context.Context) (*v1alpha1.PeeringGateway, error) {
 	var secret corev1.Secret
 	key := client.ObjectKey{Namespace: r.Cluster.Namespace, Name: v1alpha1.WireGuardSecret}
@@ -93,7 +93,7 @@ func (r *Reconciler) gateway(ctx context.Context) (*v1alpha1.PeeringGateway, err
 	gateway := &v1alpha1.PeeringGateway{
 		PublicKey: string(secret.Data[v1alpha1.WireGuardPublicKey]), Endpoints: r.Cluster.Endpoints,
 	}
-	// What is no public key may be the private one by mistake.
+	// An invalid value is not published, because it may be the private key by mistake.
 	if decoded, err := base64.StdEncoding.Strict().DecodeString(gateway.PublicKey); err != nil ||
 		len(decoded) != publicKeySize {
 		return nil, nil
@@ -106,8 +106,8 @@ func (r *Reconciler) gateway(ctx context.Context) (*v1alpha1.PeeringGateway, err
 	return gateway, err
 }
 
-// recordEvents emits an event when the ranges became unknown, or contradict each other in
-// another way than before.
+// recordEvents emits an event if the ranges became unknown, or if the condition RangesConsistent is False
+// with another message than before.
 func (r *Reconciler) recordEvents(old, current *v1alpha1.ClusterInfo) {
 	for _, after := range current.Status.Conditions {
 		before := meta.FindStatusCondition(old.Status.Conditions, after.Type)

@@ -14,14 +14,15 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
-// maxValues bounds the CIDRs of one flag.
+// maxValues is the maximum number of CIDRs in one flag.
 const maxValues = 64
 
-// Values are the ranges that an administrator configures. Those of pods, Services and nodes
+// Values are the ranges that an administrator configures. Ranges of pods, Services and nodes
 // override what is detected; empty means that it is detected.
 type Values struct {
 	PodCIDRs, ServiceCIDRs, NodeCIDRs, ReservedCIDRs []string
-	// ExternalCIDRs are those that expose non-pod endpoints to peers, if any are named.
+	// ExternalCIDRs are the CIDRs from which non-pod endpoints get addresses that peers can reach. Empty
+	// means that AddressPool external has them.
 	ExternalCIDRs []string
 }
 
@@ -46,14 +47,14 @@ func (v *Values) flags() []struct {
 	}
 }
 
-// AddFlags binds the values to flags.
+// AddFlags adds the flags that set v, except the flag of ExternalCIDRs.
 func (v *Values) AddFlags(fs *pflag.FlagSet) {
 	for _, flag := range v.flags() {
 		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)
 	}
 }
 
-// Validate returns everything that is wrong with the values.
+// Validate returns an error for each invalid flag.
 func (v *Values) Validate() []error {
 	var errs []error
 	for _, flag := range v.flags() {
@@ -69,7 +70,7 @@ func (v *Values) Validate() []error {
 	return errs
 }
 
-// found returns the values of one use, as a source that names them.
+// found returns the values of one use.
 func (v *Values) found(use v1alpha1.ClusterRangeUse) []netip.Prefix {
 	texts := map[v1alpha1.ClusterRangeUse][]string{
 		v1alpha1.RangeOfPods: v.PodCIDRs, v1alpha1.RangeOfServices: v.ServiceCIDRs, v1alpha1.RangeOfNodes: v.NodeCIDRs,
