@@ -113,7 +113,7 @@ func TestTheServiceLeadsToTheActiveGateway(t *testing.T) {
 		t.Errorf("its owners are %v", owner)
 	}
 	if name := *slice.Ports[0].Name; slice.Labels[discoveryv1.LabelServiceName] != service.Name || name != "wireguard" || *slice.Ports[0].Protocol != corev1.ProtocolUDP {
-		t.Errorf("labels %v and ports %v, want those of the Service", slice.Labels, slice.Ports)
+		t.Errorf("labels %v and ports %v, want the labels and ports of the Service", slice.Labels, slice.Ports)
 	}
 
 	kittest.Change(w.Cluster, installation, service.Name, &corev1.Service{}, func(service *corev1.Service) {

@@ -111,7 +111,7 @@ func TestSpecIsCopiedToTheProviderAndStatusBack(t *testing.T) {
 	expect("a status is copied back", []string{"patch"}, nil)
 	if got := local.object.Status; got.ObservedGeneration != 7 || got.Conditions[0].ObservedGeneration != 7 ||
 		got.Conditions[0].Message != "yes[0m" {
-		t.Errorf("status %+v: generations are those of the local object, and text of a peer is printable", got)
+		t.Errorf("status %+v: want the generations of the local object, and printable text of the peer", got)
 	}
 	pass()
 	expect("a status is copied back once", nil, nil)

@@ -510,10 +510,10 @@ func TestChangesRequestTheServicesThatTheyConcern(t *testing.T) {
 		object client.Object
 		want   []string
 	}{
-		"Service":                   {web(), []string{"web"}},
-		"its EndpointSlice":         {slice("web-a"), []string{"web"}},
-		"that of its import":        {imported, []string{"web"}},
-		"EndpointSlice of no other": {&discoveryv1.EndpointSlice{}, nil},
+		"Service":                     {web(), []string{"web"}},
+		"its EndpointSlice":           {slice("web-a"), []string{"web"}},
+		"EndpointSlice of its import": {imported, []string{"web"}},
+		"EndpointSlice of no other":   {&discoveryv1.EndpointSlice{}, nil},
 	} {
 		var got []string
 		for _, request := range serviceOf(t.Context(), test.object) {

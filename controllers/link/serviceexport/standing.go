@@ -31,8 +31,8 @@ var (
 		valid: metav1.ConditionTrue, validReason: mcsv1alpha1.ServiceExportReasonValid,
 		validMessage: "The Service can be exported.",
 		ready:        metav1.ConditionTrue, readyReason: mcsv1alpha1.ServiceExportReasonExported,
-		readyMessage: "The Service is imported in this cluster, and in each cluster to which the namespace is offloaded and " +
-			"that serves ServiceImports.",
+		readyMessage: "The Service is imported in this cluster, and in each cluster to which the namespace is offloaded " +
+			"and that serves ServiceImports.",
 	}
 	nameTaken = failed(
 		"The namespace has a ServiceImport with this name that was not created for the export. " +

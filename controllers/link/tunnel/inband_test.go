@@ -181,7 +181,7 @@ func TestATunnelThatCarriesPodsDoesNotGoToAnotherClustersGateway(t *testing.T) {
 func TestTheGatewayOfAnotherClusterIsRefused(t *testing.T) {
 	for name, change := range map[string]func(rome *world, fc *v1alpha1.ForeignCluster){
 		"the local key": func(rome *world, fc *v1alpha1.ForeignCluster) { fc.Spec.Gateway.PublicKey = publicKeyOf(t, rome) },
-		"that of another peer": func(rome *world, fc *v1alpha1.ForeignCluster) {
+		"the key of another peer": func(rome *world, fc *v1alpha1.ForeignCluster) {
 			rome.put(&v1alpha1.TunnelEndpoint{
 				ObjectMeta: metav1.ObjectMeta{Name: "turin", Namespace: installation},
 				Spec:       v1alpha1.TunnelEndpointSpec{ClusterID: "turin", PublicKey: fc.Spec.Gateway.PublicKey},

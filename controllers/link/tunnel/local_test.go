@@ -92,7 +92,7 @@ func TestTheLowestMTUIsAgreedUpon(t *testing.T) {
 		"the lower one":                  {settingsOf("10.1.0.0/16"), 8921, 1420, 1420},
 		"also where it is the own one":   {settingsOf("10.1.0.0/16"), 1370, 1420, 1370},
 		"or the only one":                {settingsOf("10.1.0.0/16"), 0, 1420, 1420},
-		"or that of the settings":        {small, 8921, 1420, 1380},
+		"or the MTU of the settings":     {small, 8921, 1420, 1380},
 		"not where a gateway finds less": {small, 1300, 1420, 1300},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -91,7 +91,7 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 				Remote: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.255.0.0/16"}, {CIDR: "fd00:10:244::/56", Mapped: "fd6c:6971:ffff:ff00::/56"}},
 			},
 		},
-		"with IPv6 alone, of which one has a part of the other": {
+		"with IPv6 ranges alone, where one contains the other": {
 			settingsOf("fd00:10::/48"), settingsOf("fd00:10:0:4400::/56"),
 			v1alpha1.TunnelEndpointSpec{
 				Local:  []v1alpha1.CIDRMapping{{CIDR: "fd00:10::/48", Mapped: "fd6c:6971:ffff::/48"}},

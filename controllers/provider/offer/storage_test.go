@@ -36,7 +36,7 @@ func TestStorageIsOfferedWithALimitOnly(t *testing.T) {
 		{"limits of the consumer", nil, list("requests.storage", "5Gi"), nil, map[string]string{"requests.storage": "5Gi"},
 			[]string{"fast", "slow"}},
 		{
-			"a limit of the consumer before that of the policy", limits, list("requests.storage", "5Gi"), nil,
+			"a limit of the consumer before the limit of the policy", limits, list("requests.storage", "5Gi"), nil,
 			map[string]string{"requests.storage": "5Gi", "persistentvolumeclaims": "20", fastStorage: "10Gi"},
 			[]string{"fast", "slow"},
 		},
