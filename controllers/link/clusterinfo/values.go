@@ -17,8 +17,8 @@ import (
 // maxValues is the maximum number of CIDRs in one flag.
 const maxValues = 64
 
-// Values are the ranges that an administrator configures. Ranges of pods, Services and nodes
-// override what is detected; empty means that it is detected.
+// Values are the ranges that an administrator configures. PodCIDRs and ServiceCIDRs override the detected
+// ranges; if they are empty, the ranges are detected. NodeCIDRs are used in addition to detected addresses.
 type Values struct {
 	PodCIDRs, ServiceCIDRs, NodeCIDRs, ReservedCIDRs []string
 	// ExternalCIDRs are the CIDRs from which non-pod endpoints get addresses that peers can reach. Empty
@@ -38,12 +38,12 @@ func (v *Values) flags() []struct {
 		usage string
 	}{
 		{&v.PodCIDRs, "network-pod-cidrs", "CIDRs of this cluster's pods, for example 10.244.0.0/16. " +
-			"If empty, the CIDRs are detected."},
+			"They override the detected CIDRs. If empty, they are detected."},
 		{&v.ServiceCIDRs, "network-service-cidrs",
-			"CIDRs of this cluster's Services. If empty, the CIDRs are detected."},
-		{&v.NodeCIDRs, "network-node-cidrs", "CIDRs of the nodes' network, in addition to the addresses of nodes."},
+			"CIDRs of this cluster's Services. They override the detected CIDRs. If empty, they are detected."},
+		{&v.NodeCIDRs, "network-node-cidrs", "CIDRs of this cluster's nodes, in addition to the addresses that nodes have."},
 		{&v.ReservedCIDRs, "network-reserved-cidrs",
-			"CIDRs of everything else that pods and nodes of this cluster reach. Ranges of peers that overlap are remapped."},
+			"Further CIDRs that pods of this cluster reach. Ranges of peers are not remapped to them."},
 	}
 }
 
