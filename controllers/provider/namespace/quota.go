@@ -24,9 +24,8 @@ import (
 // quotaName is the name of the ResourceQuota in each remote namespace.
 const quotaName = "federation"
 
-// quotaOf returns the sum of a consumer's offers as bounds of a quota: no pods without an
-// offer. It does not bound resources that no offer names, or that Kubernetes has no quota
-// for.
+// quotaOf returns the sum of a consumer's offers as the limits of a ResourceQuota; without an offer, it
+// allows no pods. It has no limit for resources that no offer has, or for which Kubernetes has no quota.
 func quotaOf(offers []v1alpha1.ResourceOffer) corev1.ResourceList {
 	hard := corev1.ResourceList{}
 	offered := false
@@ -51,12 +50,12 @@ func quotaOf(offers []v1alpha1.ResourceOffer) corev1.ResourceList {
 	return hard
 }
 
-// stands reports whether pods may run on an offer.
+// stands reports whether an offer counts for the quota.
 func stands(offer v1alpha1.ResourceOffer) bool {
 	return !offer.Spec.Withdrawn && offer.DeletionTimestamp.IsZero()
 }
 
-// usedBy returns what a consumer's shadow pods use that have not ended, named as in a quota.
+// usedBy returns the usage of a consumer's unfinished ShadowPods, with the resource names of a ResourceQuota.
 func (r *Reconciler) usedBy(ctx context.Context, foreignCluster string) (corev1.ResourceList, error) {
 	var shadows v1alpha1.ShadowPodList
 	if err := r.Client.List(ctx, &shadows, client.UnsafeDisableDeepCopy); err != nil {
@@ -71,13 +70,13 @@ func (r *Reconciler) usedBy(ctx context.Context, foreignCluster string) (corev1.
 	return used, nil
 }
 
-// exceeds reports whether more is used than is offered, for example after a node was deleted or
-// the consumer was cordoned.
+// exceeds reports whether the usage exceeds the offers, for example after a node was deleted or the consumer
+// was cordoned.
 func exceeds(used, offered corev1.ResourceList) bool {
 	return len(excess(used, offered)) > 0
 }
 
-// excess returns by how much a list exceeds a bound, for the resources that the bound names.
+// excess returns by how much a list exceeds the limits, for each resource in the limits.
 func excess(list, bound corev1.ResourceList) corev1.ResourceList {
 	more := quota.More(bound, list)
 	maps.DeleteFunc(more, func(name corev1.ResourceName, _ resource.Quantity) bool {
@@ -87,9 +86,9 @@ func excess(list, bound corev1.ResourceList) corev1.ResourceList {
 	return more
 }
 
-// boundOf returns the bounds of a remote namespace whose quota has the current ones; nil if it
-// has no quota yet. While more is used than is offered the bounds do not fall: the pods of a node
-// that failed could not be created again. The API server refuses new shadow pods meanwhile.
+// boundOf returns the desired limits of the ResourceQuota of a remote namespace. current are its current
+// limits; nil if it does not exist. While the usage exceeds the offers, the limits are not reduced, because
+// the pods of a failed node could not be created again. The API server refuses new ShadowPods meanwhile.
 func boundOf(current, offered, used corev1.ResourceList) corev1.ResourceList {
 	bound := offered.DeepCopy()
 	if exceeds(used, offered) {
@@ -99,8 +98,7 @@ func boundOf(current, offered, used corev1.ResourceList) corev1.ResourceList {
 	return bound
 }
 
-// quotaResource returns the name of a resource of nodes in a quota, and whether there is
-// one.
+// quotaResource returns the name that a resource of nodes has in a ResourceQuota, and whether it has one.
 func quotaResource(name corev1.ResourceName) (corev1.ResourceName, bool) {
 	switch {
 	case name == corev1.ResourcePods:
@@ -112,12 +110,12 @@ func quotaResource(name corev1.ResourceName) (corev1.ResourceName, bool) {
 	return "", false
 }
 
-// inForce reports whether the cluster has computed the usage of a quota, which refuses all pods
-// before.
+// inForce reports whether Kubernetes has computed the usage of a ResourceQuota. Before that, all pods are
+// refused.
 func inForce(quota *corev1.ResourceQuota) bool { return len(quota.Status.Hard) > 0 }
 
-// ensureQuota bounds a remote namespace by what its consumer is offered and uses, and reports
-// whether the quota is in force.
+// ensureQuota ensures the ResourceQuota of a remote namespace with the limits of boundOf, and reports whether
+// it is in force.
 func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace string,
 	offered, used corev1.ResourceList,
 ) (bool, error) {
@@ -145,7 +143,7 @@ func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace 
 	if hard := boundOf(current.Spec.Hard, offered, used); !equality.Semantic.DeepEqual(current.Spec.Hard, hard) {
 		changed := current.DeepCopy()
 		changed.Spec.Hard = hard
-		// Roles permit the update of this quota, and no patch.
+		// RBAC allows update, and not patch.
 		if err := r.Client.Update(ctx, changed); err != nil {
 			return false, fmt.Errorf("updating the resource quota of remote namespace %s: %w", namespace, err)
 		}

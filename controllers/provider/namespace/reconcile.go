@@ -23,20 +23,16 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// usageInterval is the time between two passes over a consumer that uses more than it is
-// offered.
+// usageInterval is the time between two reconciles of a consumer whose quota usage exceeds its offers.
 const usageInterval = 30 * time.Second
 
-// reasonNamespaceConflict of an event on a NamespaceMap means that a namespace with the name of the remote namespace
-// does not belong to the consumer. Delete that namespace, or use another mapping strategy.
-const reasonNamespaceConflict = "NamespaceConflict"
-
-// Reconcile brings the remote namespaces of one consumer in line with its NamespaceMaps.
+// Reconcile creates, updates and deletes the remote namespaces of one consumer as the entries of its
+// NamespaceMaps request.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	return kit.Result(r.reconcile(ctx, request.Name))
 }
 
-// reconcile returns when to reconcile again, if no event requests that.
+// reconcile returns the time after which to reconcile again; zero means that only an event causes it.
 func (r *Reconciler) reconcile(ctx context.Context, foreignCluster string) (time.Duration, error) {
 	t, err := r.tenantOf(ctx, foreignCluster)
 	if err != nil {
@@ -49,7 +45,7 @@ func (r *Reconciler) reconcile(ctx context.Context, foreignCluster string) (time
 		return 0, fmt.Errorf("listing the remote namespaces of %s: %w", foreignCluster, err)
 	}
 	requested := r.entriesOf(ctx, t)
-	// kept are the volumes of remote namespaces that are no longer requested.
+	// kept maps remote namespaces that are no longer requested to the volumes because of which they are kept.
 	kept := map[string][]string{}
 
 	var again time.Duration
@@ -80,17 +76,17 @@ func (r *Reconciler) reconcile(ctx context.Context, foreignCluster string) (time
 	return again, errors.Join(failed...)
 }
 
-// tenant is the state of one consumer that a pass reads.
+// tenant has the data about one consumer, as read by one reconcile.
 type tenant struct {
-	// foreignCluster is its name, namespace its tenant namespace, clusterID its ID.
+	// foreignCluster is the name of the consumer's ForeignCluster, namespace its tenant namespace, and
+	// clusterID its cluster ID.
 	foreignCluster, namespace, clusterID string
-	// maps are its NamespaceMaps, oldest first; none without an incoming peering.
+	// maps are the consumer's NamespaceMaps, the oldest first; none if the incoming direction is disabled.
 	maps []*v1alpha1.NamespaceMap
-	// offered bounds each of its remote namespaces, and used is what its pods use in all of
-	// them; nil if nothing is offered.
+	// offered is the limit for the quota of each remote namespace, and used the usage of the consumer's pods
+	// in all of them; nil if nothing is offered.
 	offered, used corev1.ResourceList
-	// classes are the annotations of its remote namespaces that name the classes which its
-	// objects may use; nil for one that the settings of this installation decide.
+	// classes is the result of classesOf.
 	classes map[string]*string
 }
 
@@ -142,8 +138,8 @@ func (t tenant) has(namespace *corev1.Namespace) bool {
 		namespace.Labels[v1alpha1.LabelOrigin] == t.clusterID
 }
 
-// report writes the status of a NamespaceMap: the phase of each entry, and of remote
-// namespaces that it no longer requests and that are left, with the volumes that keep them.
+// report writes the status of a NamespaceMap: the phase of each entry, and of each remaining remote
+// namespace that it no longer requests, with the volumes because of which it is kept.
 func (r *Reconciler) report(ctx context.Context, namespaceMap *v1alpha1.NamespaceMap, requested entries,
 	existing []corev1.Namespace, kept map[string][]string,
 ) error {

@@ -22,32 +22,30 @@ import (
 )
 
 const (
-	// timeout bounds how long the removal of a remote namespace waits for pods to end.
+	// timeout is the maximum time for which the deletion of a remote namespace waits for pods to end.
 	timeout = time.Duration(v1alpha1.DefaultDisconnectTimeoutSeconds) * time.Second
-	// podsInterval is the time between two passes over what ends in a remote namespace, which
-	// no cache has.
+	// podsInterval is the time between two reads of the objects in a remote namespace during its deletion. A
+	// poll is needed, because these objects are not cached.
 	podsInterval = time.Second
-	// lastGrace is the grace period, in seconds, of pods that have not ended within the
-	// timeout.
+	// lastGrace is the grace period in seconds for pods that have not ended within timeout.
 	lastGrace = 30
-	// longestGrace is the longest grace period that is begun with. The end of a longer one may
-	// be no valid date, and is not waited for.
+	// longestGrace is the longest grace period that is respected at first. The end of a longer one may not be
+	// a valid date.
 	longestGrace = 365 * 24 * time.Hour
-	// volumesInterval is the time between two passes over the volumes of a remote namespace
-	// that is no longer requested.
+	// volumesInterval is the time between two reads of the volumes of a remote namespace that is no longer
+	// requested.
 	volumesInterval = 15 * time.Second
-	// maxVolumes bounds the ShadowVolumeClaims that are named.
+	// maxVolumes is the maximum number of ShadowVolumeClaims in a message.
 	maxVolumes = 8
 )
 
-// tearDown removes a remote namespace from the inside out: the deletion of a namespace
-// removes its roles, quotas and network policies in any order, so its pods are deleted
-// before. It returns when to reconcile again. Pods whose grace period, which the consumer
-// may have chosen, is longer than the timeout get a short one, and the deletion of the
-// namespace.
+// tearDown deletes the pods in a remote namespace, and then the namespace. The pods are deleted first,
+// because the deletion of a namespace deletes its RoleBindings, quotas and network policies in any order.
+// After timeout, remaining pods get the grace period lastGrace. It returns the time after which to
+// reconcile again.
 //
-// A namespace with ShadowVolumeClaims stays, without pods: no deadline and no orphanTTL
-// deletes data. The names of the first of them are returned.
+// A namespace with ShadowVolumeClaims is kept without pods, because neither a timeout nor the orphanTTL
+// deletes data. tearDown returns the names of the first ShadowVolumeClaims.
 func (r *Reconciler) tearDown(ctx context.Context, foreignCluster string, namespace *corev1.Namespace,
 ) (time.Duration, []string, error) {
 	if !namespace.DeletionTimestamp.IsZero() {
@@ -69,8 +67,8 @@ func (r *Reconciler) tearDown(ctx context.Context, foreignCluster string, namesp
 	return 0, nil, kit.Delete(ctx, r.Client, namespace)
 }
 
-// volumes returns the names of the first ShadowVolumeClaims of a remote namespace, read
-// from the API server: a cache may lack the last one.
+// volumes returns the names of the first ShadowVolumeClaims in a remote namespace. It reads the API server,
+// because a cache may lack a new one.
 func (r *Reconciler) volumes(ctx context.Context, namespace string) ([]string, error) {
 	var list v1alpha1.ShadowVolumeClaimList
 	if err := r.Live.List(ctx, &list, client.InNamespace(namespace), client.Limit(maxVolumes)); err != nil {
@@ -83,8 +81,8 @@ func (r *Reconciler) volumes(ctx context.Context, namespace string) ([]string, e
 	return names, nil
 }
 
-// volumesMessage returns the message of a remote namespace that is kept because of its volumes;
-// empty without volumes.
+// volumesMessage returns the message for a remote namespace that is kept because of its volumes; empty if
+// there are no volumes.
 func volumesMessage(volumes []string) string {
 	if len(volumes) == 0 {
 		return ""
@@ -103,7 +101,7 @@ type contents struct {
 	list client.ObjectList
 	// remove deletes all objects of the kind, each with its grace period.
 	remove func(context.Context) error
-	// shorten shortens the grace period of all of them; nil if there is none.
+	// shorten sets a shorter grace period for all objects of the kind; nil if the kind has no grace period.
 	shorten func(context.Context) error
 }
 
@@ -113,7 +111,7 @@ func (r *Reconciler) shadowPods(namespace string) contents {
 		kind: "shadow pods",
 		list: &v1alpha1.ShadowPodList{},
 		remove: func(ctx context.Context) error {
-			// The consumer does not read the results of pods that have ended any more.
+			// Finished ShadowPods are deleted at once, because the consumer no longer reads their status.
 			ended := client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("status.phase", "")}
 			if err := r.Client.DeleteAllOf(ctx, &v1alpha1.ShadowPod{}, inside, ended, client.GracePeriodSeconds(0)); err != nil {
 				return err
@@ -135,8 +133,8 @@ func (r *Reconciler) pods(namespace string) contents {
 	}
 }
 
-// empty deletes the objects of one kind in a namespace, and reports whether some of them have
-// not ended. It lists them from the API server, since no cache has them all.
+// empty deletes the objects of one kind in a namespace, and reports whether some of them remain. It reads the
+// API server, because not all of them are cached.
 func (r *Reconciler) empty(ctx context.Context, foreignCluster, namespace string, c contents) (bool, error) {
 	if err := r.Live.List(ctx, c.list, client.InNamespace(namespace)); err != nil {
 		return false, fmt.Errorf("listing the %s of remote namespace %s: %w", c.kind, namespace, err)
@@ -158,8 +156,8 @@ func (r *Reconciler) empty(ctx context.Context, foreignCluster, namespace string
 	switch {
 	case err != nil:
 	case untouched:
-		// A controller in the namespace may create new pods, and a consumer that has not
-		// received the end yet new shadow pods.
+		// Controllers may still create pods in the namespace, and a consumer that has not observed the
+		// deletion may create ShadowPods.
 		left = true
 		if _, err = r.ensureQuota(ctx, foreignCluster, namespace, quotaOf(nil), nil); err == nil {
 			err = c.remove(ctx)
@@ -173,12 +171,12 @@ func (r *Reconciler) empty(ctx context.Context, foreignCluster, namespace string
 	return left, nil
 }
 
-// ending reports whether an object that is being deleted is still waited for, and whether
-// its grace period is longer than the last one.
+// ending reports whether to wait for an object that is being deleted, and whether its grace period is longer
+// than lastGrace.
 func (r *Reconciler) ending(object metav1.Object) (waiting, long bool) {
 	seconds := ptr.Deref(object.GetDeletionGracePeriodSeconds(), 0)
 	if seconds <= int64(longestGrace/time.Second) {
-		// The time of deletion is when the grace period is over.
+		// deletionTimestamp is the time at which the grace period ends.
 		begun := object.GetDeletionTimestamp().Add(-time.Duration(seconds) * time.Second)
 		waiting = r.Clock.Since(begun) < timeout
 	}

@@ -24,7 +24,7 @@ func aPod() *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "bakery"}}
 }
 
-// endingPod was deleted so long ago, and has a grace period.
+// endingPod returns a pod that was deleted ago in the past with a grace period.
 func endingPod(ago, grace time.Duration) *corev1.Pod {
 	pod := ending(aPod())
 	pod.DeletionTimestamp = &metav1.Time{Time: kittest.Epoch.Add(grace - ago)}
@@ -99,7 +99,7 @@ func TestNamespaceDeleteErrorRequeues(t *testing.T) {
 	c.Fault = func(kittest.Write, bool) error { return refused }
 	r := newReconciler(c)
 	for range 2 {
-		// The controller retries a pass that returns an error.
+		// The controller requeues after an error.
 		if _, err := r.Reconcile(t.Context(), kit.Request("", "milan")); !errors.Is(err, refused) {
 			t.Fatalf("the pass returns %v, want %v", err, refused)
 		}
@@ -121,7 +121,7 @@ func TestRemoteNamespaceSurvivesACrashAtEachWrite(t *testing.T) {
 	}
 }
 
-// liveThrough returns the number of writes that create and remove a remote namespace.
+// liveThrough creates and removes a remote namespace, and returns the number of writes.
 func liveThrough(t *testing.T, prepare func(*kittest.Cluster)) int {
 	t.Helper()
 	c := kittest.New(t, append(peered(), requesting("bakery"), offer())...)
