@@ -33,11 +33,11 @@ test: ## Run all checks and tests that a change must pass: verify, unit, netns, 
 	  echo "make $$part: $$((SECONDS - start)) seconds"; \
 	done
 
-# The parts of the long tests, each of which takes at most an hour on 2 cores.
+# The parts of the long tests. A part takes at most an hour on 2 cores.
 PART ?= test properties layouts three chaos storage moves demo bench
 
 .PHONY: test-full
-test-full: packages images samples ## Run the long tests; PART="chaos moves" selects parts, RESUME=1 skips commands that succeeded.
+test-full: packages images samples ## Run the long tests; PART="chaos moves" selects parts, RESUME=1 skips what has succeeded.
 	@set -e; for part in $(PART); do hack/test-full.sh $$part; done
 
 ##@ Building
@@ -82,7 +82,7 @@ test-unit: packages ## Run unit and property tests under the race detector.
 	@hack/test-unit.sh
 
 .PHONY: test-changed
-test-changed: packages ## Run the unit tests that the change since commit BASE can affect, and list the other tests that it can affect.
+test-changed: packages ## Run the unit tests that changes since commit BASE can affect, and list further such tests.
 	@hack/test-changed.sh
 
 .PHONY: test-integration
