@@ -142,8 +142,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 
 	fs := sets.FlagSet("this cluster")
 	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
-		"Name of this cluster among its peers: a DNS label of at most 40 characters. Required.")
-	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Installation namespace.")
+		"Name that this cluster presents to its peers: a DNS label of at most 40 characters. Required.")
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Installation namespace, the namespace of the chart's release.")
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace,
 		"Namespace of the ServiceAccounts whose tokens invitations contain. It must have no other ServiceAccounts.")
 	fs.StringVar(&o.AdvertisedServer, "server", o.AdvertisedServer,
@@ -157,7 +157,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 
 	fs = sets.FlagSet("serving")
 	fs.IPVar(&o.Serving.BindAddress, "bind-address", o.Serving.BindAddress,
-		"IP address to listen on; 0.0.0.0 means all.")
+		"IP address to listen on; 0.0.0.0 listens on all addresses.")
 	fs.IntVar(&o.Serving.BindPort, "secure-port", o.Serving.BindPort, "Port on which HTTPS is served.")
 	fs.StringVar(&o.Serving.ServerCert.CertKey.CertFile, "tls-cert-file", "",
 		"PEM file with the serving certificate. It must be valid for <service>.<namespace>.svc of the Service in the "+
@@ -183,7 +183,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Time between two snapshots of the embedded etcd, in the directory snapshots of --data-dir. If "+
 			"0, no snapshots are taken.")
 	fs.IntVar(&o.Maintenance.SnapshotRetain, "etcd-snapshot-retain", o.Maintenance.SnapshotRetain,
-		"Number of snapshots of the embedded etcd to keep.")
+		"Number of snapshots of the embedded etcd to keep; older ones are deleted.")
 	transport := &o.Etcd.StorageConfig.Transport
 	fs.StringSliceVar(&transport.ServerList, "etcd-servers", nil,
 		"URLs of an etcd to use instead of the embedded one. Required for more than one replica.")
