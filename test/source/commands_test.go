@@ -25,7 +25,7 @@ var (
 	metric    = regexp.MustCompile("`((?:federation|liqo)_[a-z_]+)")
 )
 
-// kubernetesResources are the resources of Kubernetes that pages examine.
+// kubernetesResources are the resources that commands of pages read in addition to the product's.
 var kubernetesResources = []string{
 	"apiservice", "deployment", "deployments", "endpointslices", "events", "lease", "leases", "namespace", "node", "nodes",
 	"persistentvolumeclaims", "persistentvolumes", "pod", "pods", "pv", "pvc", "service", "services", "svc",
