@@ -26,6 +26,10 @@ import (
 // usageInterval is the time between two reconciles of a consumer whose quota usage exceeds its offers.
 const usageInterval = 30 * time.Second
 
+// reasonNamespaceConflict of an event on a NamespaceMap means that a namespace with the name of the remote namespace
+// does not belong to the consumer. Delete that namespace, or use another mapping strategy.
+const reasonNamespaceConflict = "NamespaceConflict"
+
 // Reconcile creates, updates and deletes the remote namespaces of one consumer as the entries of its
 // NamespaceMaps request.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
