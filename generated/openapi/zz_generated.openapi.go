@@ -17861,7 +17861,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMapping(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressMapping is the allocation of a remapped CIDR or address from an AddressPool. The controllers create one for each CIDR of a peer and for each endpoint that they expose to one; administrators can create more. The API server allocates the CIDR or address when the object is created, and releases it when the object is gone. Allocations of a cluster never overlap.",
+				Description: "AddressMapping is the allocation of a CIDR or address from an AddressPool for one peer. The controllers create an AddressMapping for each CIDR of the peer and for each non-pod endpoint that they expose to the peer; administrators can create more. The API server allocates the CIDR or address when the object is created, and releases it when the object is deleted. Allocations never overlap, also those from different pools.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -17887,7 +17887,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMapping(ref common.Referen
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the source and the target of the mapping. It cannot change, except for its ports.",
+							Description: "spec is the CIDR or address to map, and the CIDR or address that replaces it. The creator of the object writes it, except mapped. Only ports can change.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AddressMappingSpec{}.OpenAPIModelName()),
 						},
@@ -17985,12 +17985,12 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressMappingSpec is the source and the target of a mapping.",
+				Description: "AddressMappingSpec is the CIDR or address that is mapped, and its replacement.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the UID of the namespace kube-system of the peer that the mapping is for.",
+							Description: "clusterID is the UID of the namespace kube-system of the peer.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -17998,28 +17998,28 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 					},
 					"pool": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pool is the name of the AddressPool to allocate from. The default is default.",
+							Description: "pool is the name of the AddressPool to allocate from. The default is the pool named \"default\".",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is a CIDR of the peer. It is mapped to itself unless it overlaps a reserved CIDR of the pool or another mapping; otherwise to a CIDR of the pool of the same length. Exactly one of cidr and address is set.",
+							Description: "cidr is a CIDR of the peer. If it overlaps a reserved CIDR of the pool or another mapping, the API server maps it to a free CIDR of the pool with the same prefix length, and otherwise to itself. Exactly one of cidr and address is required.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"address": {
 						SchemaProps: spec.SchemaProps{
-							Description: "address is the address of an endpoint that the local cluster exposes to the peer. It is always mapped to an address of the pool. Exactly one of cidr and address is set.",
+							Description: "address is the address of an endpoint that the local cluster exposes to the peer. It is always mapped to an address of the pool. Exactly one of cidr and address is required.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"mapped": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mapped is the allocated CIDR or address. The API server sets it; a request with a value is refused if that is in use.",
+							Description: "mapped is the allocated CIDR or address. Empty at creation lets the API server choose a free one. A value requests exactly that CIDR or address; the creation is refused with 403 if it is in use, reserved or not in the pool.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18031,7 +18031,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are the ports of address that the peer may connect to, at most 32. Empty permits all. A change does not affect established connections. It is forbidden with cidr.",
+							Description: "ports are the ports of address that the peer may connect to, at most 32. Empty permits all ports. Ports are forbidden together with cidr. A change does not affect established connections.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18055,7 +18055,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPool(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressPool is the address space that AddressMappings are allocated from. The controllers keep the pools default and external as the values of the chart define, unless an administrator created them. An allocation is taken from all pools that contain it.",
+				Description: "AddressPool is the address space that AddressMappings are allocated from. The controllers create the pools \"default\" and \"external\" from the values of the chart and keep them up to date; a pool that an administrator created is not changed. If the CIDRs of two pools overlap, an allocation from one pool is in use in the other pool too.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -18081,7 +18081,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPool(ref common.ReferenceC
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the address space, written by the controllers or an administrator.",
+							Description: "spec is the address space of the pool, written by the controllers or by an administrator.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AddressPoolSpec{}.OpenAPIModelName()),
 						},
@@ -18119,7 +18119,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolCIDRStatus(ref common.
 					},
 					"usedPercent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "usedPercent is the percentage that is reserved or allocated, by mappings of any pool, rounded down. 100 means that nothing is free.",
+							Description: "usedPercent is the percentage of the addresses in cidr that are reserved, or allocated to mappings of this or another pool, rounded down. 100 means that no address is free.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -18127,7 +18127,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolCIDRStatus(ref common.
 					},
 					"largestFree": {
 						SchemaProps: spec.SchemaProps{
-							Description: "largestFree is the largest CIDR that can still be allocated. Empty means that nothing is free.",
+							Description: "largestFree is the largest CIDR within cidr that can still be allocated. Empty means that no address is free.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18193,7 +18193,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressPoolSpec is the address space of a pool. A change applies to mappings that are created afterwards; existing ones keep their allocations.",
+				Description: "AddressPoolSpec is the address space of a pool. A change applies to mappings that are created afterwards; existing mappings keep their allocations.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidrs": {
@@ -18203,7 +18203,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "cidrs are the IPv4 and IPv6 CIDRs to allocate from, in the order in which they are used. 1 to 64, disjoint.",
+							Description: "cidrs are the IPv4 and IPv6 CIDRs to allocate from, in order of use: the next CIDR is used when the previous ones have no free range. 1 to 64 CIDRs, which must not overlap.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18222,7 +18222,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "reserved are CIDRs that are never allocated, and that no CIDR of a peer may keep: the CIDRs of local pods, Services and nodes, and other destinations of local pods. They need not be in cidrs. At most 256.",
+							Description: "reserved are CIDRs that are never allocated; a CIDR of a peer that overlaps one of them is remapped. The controllers list the CIDRs of local pods, Services and nodes, and other destinations of local pods. They can lie outside cidrs. At most 256. Empty reserves none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18257,7 +18257,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolStatus(ref common.Refe
 					},
 					"mappings": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mappings is the number of AddressMappings that name the pool.",
+							Description: "mappings is the number of AddressMappings with this pool in spec.pool.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -18272,7 +18272,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "cidrs are the CIDRs of the pool with their usage.",
+							Description: "cidrs are the CIDRs of the pool, each with its usage.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18295,12 +18295,12 @@ func schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CIDRMapping is a CIDR of a cluster, and the CIDR that replaces it in another one. The offset of an address in the CIDR does not change.",
+				Description: "CIDRMapping is a CIDR of one cluster and the remapped CIDR that replaces it in another cluster. Remapping changes only the prefix of an address.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the CIDR in its own cluster.",
+							Description: "cidr is the CIDR in the cluster whose pods or external endpoints have its addresses.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18308,7 +18308,7 @@ func schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref common.ReferenceC
 					},
 					"mapped": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mapped is the CIDR of the same family and length in the other cluster. It equals cidr unless cidr is in use in that cluster.",
+							Description: "mapped is the CIDR by which the other cluster reaches cidr, of the same address family and prefix length. It equals cidr unless cidr is in use in the other cluster.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18325,7 +18325,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfo(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterInfo describes the local cluster. There is one, named local. The controllers write it; the gateway, the route agents and administrators read it. It has no spec.",
+				Description: "ClusterInfo describes the local cluster. A cluster has exactly one, named local. The controllers write it; the gateway, the route agents and administrators read it. It has no spec.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -18423,21 +18423,21 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the UID of the namespace kube-system.",
+							Description: "clusterID is the UID of the namespace kube-system of the local cluster. Empty before the controllers have read it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is the name that the cluster presents to peers, from the value clusterName.",
+							Description: "clusterName is the name that the cluster presents to peers, from the value clusterName of the chart.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are the value clusterLabels, which the virtual nodes of consumers get. A ForeignCluster can add and override labels in spec.incomingPolicy.labels.",
+							Description: "labels are the labels that virtual nodes of this cluster get on its consumers, from the value clusterLabels of the chart. spec.incomingPolicy.labels of a ForeignCluster adds and overrides labels for one consumer.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -18452,7 +18452,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 					},
 					"version": {
 						SchemaProps: spec.SchemaProps{
-							Description: "version is the version of the software.",
+							Description: "version is the version of the controllers that wrote the status.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18464,7 +18464,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "features are the optional features that the cluster supports in negotiations with peers.",
+							Description: "features are the names of the optional features that the cluster supports and reports to its peers.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18478,7 +18478,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is what a peer needs for a tunnel to this cluster. Empty while the gateway has no key.",
+							Description: "gateway is the public key and the endpoints of the local gateway, which an administrator of a peer sets for mode InBand. Empty until the gateway has generated its key.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
@@ -18489,7 +18489,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ranges are the CIDRs in use in the cluster, each with its source: first the CIDRs of pods, then of Services and nodes, external and reserved ones. At most 2048.",
+							Description: "ranges are the CIDRs in use in the cluster, each with its source, ordered by use: Pods, Services, Nodes, External, Reserved. At most 2048.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18510,7 +18510,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are RangesKnown, which is True while the CIDRs of the pods are known, and RangesConsistent, which is False while two sources disagree, a value of the chart contradicts what is detected, or a tunnel uses ranges that are no longer detected.",
+							Description: "conditions are RangesKnown, which is True while the CIDRs of the pods are known, and RangesConsistent, which is False while two sources disagree, a value of the chart contradicts a detected range, or a tunnel uses ranges that are no longer detected.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18538,7 +18538,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterRange(ref common.Reference
 				Properties: map[string]spec.Schema{
 					"use": {
 						SchemaProps: spec.SchemaProps{
-							Description: "use is the kind of endpoints with addresses in the CIDR.\n\nPossible enum values:\n - `\"External\"` is an external CIDR, which exposes non-pod endpoints to peers.\n - `\"Nodes\"` is a CIDR of nodes.\n - `\"Pods\"` is a CIDR of pods.\n - `\"Reserved\"` is any other CIDR that must not be the range of a peer.\n - `\"Services\"` is a CIDR of Services.",
+							Description: "use is the kind of endpoints with addresses in the CIDR.\n\nPossible enum values:\n - `\"External\"` is an external CIDR, which exposes non-pod endpoints to peers.\n - `\"Nodes\"` is a CIDR with addresses of nodes.\n - `\"Pods\"` is a CIDR with addresses of pods.\n - `\"Reserved\"` is any other CIDR that must not be used for a peer; a CIDR of a peer that overlaps it is remapped.\n - `\"Services\"` is a CIDR with cluster IPs of Services.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18555,7 +18555,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterRange(ref common.Reference
 					},
 					"source": {
 						SchemaProps: spec.SchemaProps{
-							Description: "source is the object that the CIDR was read from.\n\nPossible enum values:\n - `\"APIServer\"` is derived from the endpoints of Service kubernetes.\n - `\"AddressPool\"` is AddressPool external.\n - `\"Calico\"` is an IPPool of Calico.\n - `\"Cilium\"` is ConfigMap cilium-config, or a CiliumNode.\n - `\"Flannel\"` is ConfigMap kube-flannel-cfg.\n - `\"K3s\"` is the annotation of a Node with the arguments of k3s or RKE2.\n - `\"Kubeadm\"` is ConfigMap kubeadm-config.\n - `\"Node\"` is a Node: its spec.podCIDRs, or its addresses.\n - `\"Pod\"` is derived from the addresses of running pods, if no other source names a range.\n - `\"ServiceCIDR\"` is a ServiceCIDR.\n - `\"Value\"` is a value of the chart, which overrides what is detected.",
+							Description: "source is the object that the CIDR was read from.\n\nPossible enum values:\n - `\"APIServer\"` means that the CIDR was derived from the endpoints of the Service kubernetes.\n - `\"AddressPool\"` is the AddressPool external.\n - `\"Calico\"` is an IPPool of Calico.\n - `\"Cilium\"` is the ConfigMap cilium-config or a CiliumNode.\n - `\"Flannel\"` is the ConfigMap kube-flannel-cfg.\n - `\"K3s\"` is the annotation of a Node with the arguments of k3s or RKE2.\n - `\"Kubeadm\"` is the ConfigMap kubeadm-config.\n - `\"Node\"` is a Node: spec.podCIDRs, or its addresses in status.\n - `\"Pod\"` means that the CIDR was derived from the addresses of running pods, because no other source has a pod CIDR.\n - `\"ServiceCIDR\"` is a ServiceCIDR.\n - `\"Value\"` is a value of the chart, which overrides detected ranges of the same use.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18573,7 +18573,7 @@ func schema_apiserver_apis_federation_v1alpha1_ExternalVolumes(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExternalVolumes are kinds of volumes that pods of consumers may use without a claim. Their source is not changed on the provider.",
+				Description: "ExternalVolumes are volume types and CSI drivers that pods of a consumer may use without a claim. The volume source in a remote pod is the same as in the local pod.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"types": {
@@ -18624,7 +18624,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignCluster(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ForeignCluster represents a peer, a cluster that is a provider or a consumer of the local cluster, or both. Administrators write the spec, directly or by the verb peer, and the controllers write the status. On a provider, the controllers create the ForeignCluster of a consumer that uses an invitation. Its name is the local name of the peer.",
+				Description: "ForeignCluster represents a peer, a cluster that is a provider or a consumer of the local cluster, or both. Administrators write the spec, directly or by the verb peer, and the controllers write the status. On a provider, the controllers create the ForeignCluster of a consumer that uses an invitation. The name of the object is the name of the peer within the local cluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -18650,14 +18650,14 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignCluster(ref common.Referen
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the desired state of the peering, written by administrators of the local cluster.",
+							Description: "spec is the desired state of both peerings with the peer, written by administrators of the local cluster.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ForeignClusterSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the observed state of the peering, written by the controllers.",
+							Description: "status is the observed state of both peerings with the peer, written by the controllers.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ForeignClusterStatus{}.OpenAPIModelName()),
 						},
@@ -18725,19 +18725,19 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ForeignClusterSpec is the desired state of the peering with one cluster.",
+				Description: "ForeignClusterSpec is the desired state of the outgoing and the incoming peering with one peer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the UID of the namespace kube-system of the peer. Empty takes the ID of the cluster that answers at server. Mode InBand requires it. It cannot change once it is set.",
+							Description: "clusterID is the UID of the namespace kube-system of the peer. If it is empty, the controllers set it to the ID of the cluster that answers at server. It is required with mode InBand, and cannot change once it is set.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"outgoing": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoing enables the peering in which the local cluster is the consumer; it requires server. The default is Disabled. Setting it back to Disabled ends the peering: pods on the virtual nodes are evicted, and spec.volumes.onUnoffload of each NamespaceOffloading decides what happens to data on the peer.\n\nPossible enum values:\n - `\"Disabled\"` refuses the peering, or ends it.\n - `\"Enabled\"` establishes the peering.",
+							Description: "outgoing enables the peering in which the local cluster is the consumer; it requires server. The default is Disabled. A change from Enabled to Disabled ends the peering: pods on the virtual nodes are evicted, and spec.volumes.onUnoffload of each NamespaceOffloading determines what happens to the data that the peer stores.\n\nPossible enum values:\n - `\"Disabled\"` refuses a new peering, and ends an established one.\n - `\"Enabled\"` establishes the peering.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Disabled", "Enabled"},
@@ -18745,7 +18745,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"incoming": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incoming enables the peering in which the local cluster is the provider. The default is Disabled. The controllers set it to Enabled when the peer uses an invitation. Setting it back to Disabled withdraws the offers and revokes the identity of the peer.\n\nPossible enum values:\n - `\"Disabled\"` refuses the peering, or ends it.\n - `\"Enabled\"` establishes the peering.",
+							Description: "incoming enables the peering in which the local cluster is the provider. The default is Disabled. The controllers set it to Enabled when the peer uses an invitation. A change from Enabled to Disabled withdraws the offers to the peer and revokes its identity.\n\nPossible enum values:\n - `\"Disabled\"` refuses a new peering, and ends an established one.\n - `\"Enabled\"` establishes the peering.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Disabled", "Enabled"},
@@ -18753,35 +18753,35 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"server": {
 						SchemaProps: spec.SchemaProps{
-							Description: "server is the https URL of the Kubernetes API of the peer, for example https://milan.example.org:6443. It is required if outgoing is Enabled; no connection is ever opened to a cluster that is only a consumer.",
+							Description: "server is the https URL of the Kubernetes API of the peer, for example https://milan.example.org:6443. It is required if outgoing is Enabled, and not used otherwise: a provider opens no connection to its consumers.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"caBundle": {
 						SchemaProps: spec.SchemaProps{
-							Description: "caBundle holds the PEM encoded certificate authorities that the certificate of server is verified with, at most 256 certificates and 256 KiB. Empty uses the authorities of the system.",
+							Description: "caBundle holds the PEM encoded certificate authorities that the certificate of server is verified with, at most 256 certificates and 256 KiB. Empty uses the system's root certificates.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
 					},
 					"proxyURL": {
 						SchemaProps: spec.SchemaProps{
-							Description: "proxyURL is the URL of an http or https proxy on the path to server, for example http://proxy.example.org:3128, without credentials. Connections are opened with the method CONNECT. Empty connects directly. It is forbidden with mode InBand.",
+							Description: "proxyURL is the URL of an http or https proxy for connections to server, for example http://proxy.example.org:3128, without credentials. The proxy must support the method CONNECT. Empty connects directly. It is forbidden with mode InBand.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"invitationSecretName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the installation namespace, whose key token holds the token of the invitation. It is required until the provider has issued an identity. The verb peer creates the Secret and sets the name.",
+							Description: "invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the installation namespace, whose key token holds the token of the invitation. It is required until the provider has issued an identity. The verb peer creates the Secret and sets this field.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources is the amount of each resource that the local cluster requests of the peer. Empty requests all that the policy of the provider allows. It is used if outgoing is Enabled.",
+							Description: "resources is the amount of each resource that the local cluster requests from the peer. Empty requests as much as the policy of the peer allows. It has no effect unless outgoing is Enabled.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -18795,28 +18795,28 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"outgoingPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoingPolicy is the decision about resource offers of the peer.",
+							Description: "outgoingPolicy is the decision of a local administrator about the resource offers of the peer. Empty applies the value policy.autoAccept of the installation.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PeeringAnswer{}.OpenAPIModelName()),
 						},
 					},
 					"incomingPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incomingPolicy is the decision about resource requests of the peer, what the peer is offered, and how long its workloads are kept without a heartbeat.",
+							Description: "incomingPolicy determines whether resource requests of the peer are accepted, which resources the peer is offered, and how long its workloads are kept without a heartbeat. Empty fields use the corresponding values under policy of the installation.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.IncomingPolicy{}.OpenAPIModelName()),
 						},
 					},
 					"disconnectTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disconnectTimeoutSeconds is the time, in seconds, that the end of a peering waits for the peer, 0 to 86400. Afterwards the local cluster removes its own part. The default is 300. With 0 the peering ends at once, and the data that the peer stores is not deleted.",
+							Description: "disconnectTimeoutSeconds is the time, in seconds, to wait for the peer when a peering ends, 0 to 86400. When it has passed, the local cluster deletes its own objects of the peering without the peer. The default is 300. With 0 the local cluster does not wait, and the data that the peer stores is not deleted.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"networking": {
 						SchemaProps: spec.SchemaProps{
-							Description: "networking selects pod connectivity between the clusters. Both clusters have to select the same value. Empty uses the value networking of the installation.\n\nPossible enum values:\n - `\"Flat\"` relies on a network in which the pods of both clusters reach each other already, with disjoint addresses.\n - `\"None\"` provides no pod connectivity.\n - `\"Tunnel\"` connects the gateways of both clusters with WireGuard; overlapping CIDRs are remapped.",
+							Description: "networking selects pod connectivity between the clusters. Both clusters must select the same value. Empty uses the value networking of the installation.\n\nPossible enum values:\n - `\"Flat\"` sets up nothing: the pod networks of both clusters are already routed and have disjoint addresses.\n - `\"None\"` provides no pod connectivity.\n - `\"Tunnel\"` connects the gateways of both clusters with WireGuard; overlapping CIDRs are remapped.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Flat", "None", "Tunnel"},
@@ -18824,14 +18824,14 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"cordoned": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cordoned stops new pods in both directions, like kubectl cordon does for a node: the virtual nodes of the peer are cordoned, and the offers to the peer are emptied. Running pods are not affected. The default is false.",
+							Description: "cordoned stops new pods in both directions, like kubectl cordon does for a node: the virtual nodes of the peer are cordoned, and offers to the peer contain no resources. Running pods are not affected. The default is false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is the path of control plane traffic between the clusters. The default is OutOfBand.\n\nPossible enum values:\n - `\"InBand\"` sends all control plane traffic through the tunnel between the gateways; only the gateways have to be reachable.\n - `\"OutOfBand\"` connects the consumer to the API server of the provider at its public URL.",
+							Description: "mode is the path of control plane traffic between the clusters. The default is OutOfBand.\n\nPossible enum values:\n - `\"InBand\"` sends all control plane traffic through the tunnel between the gateways; the API server of the provider need not be reachable for the consumer.\n - `\"OutOfBand\"` connects the consumer to the API server of the provider at its public URL.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"InBand", "OutOfBand"},
@@ -18839,7 +18839,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the gateway of the peer, to which a tunnel is established before anything else. It is required with mode InBand, and ignored otherwise.",
+							Description: "gateway is the gateway of the peer. With mode InBand it is required, and the tunnel to it is established before any other step of the peering. It is ignored with mode OutOfBand.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
@@ -18855,7 +18855,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ForeignClusterStatus is the observed state of a peering.",
+				Description: "ForeignClusterStatus is the observed state of the outgoing and the incoming peering with one peer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
@@ -18867,7 +18867,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"outgoingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoingPeering is the state of the peering in which the local cluster is the consumer.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
+							Description: "outgoingPeering is the state of the peering in which the local cluster is the consumer.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -18875,7 +18875,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"incomingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incomingPeering is the state of the peering in which the local cluster is the provider.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
+							Description: "incomingPeering is the state of the peering in which the local cluster is the provider.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -18883,7 +18883,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"networking": {
 						SchemaProps: spec.SchemaProps{
-							Description: "networking is the state of pod connectivity between the clusters.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
+							Description: "networking is the state of pod connectivity between the clusters. It is None if spec.networking selects None.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -18891,14 +18891,14 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"latencyMicroseconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "latencyMicroseconds is the round-trip time to the gateway of the peer through the tunnel, in microseconds. It is 0 while the tunnel is not connected.",
+							Description: "latencyMicroseconds is the round-trip time through the tunnel to the gateway of the peer, in microseconds. It is 0 while the tunnel is not connected.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"authentication": {
 						SchemaProps: spec.SchemaProps{
-							Description: "authentication is the state of the identities of the enabled directions; with two of them, of the one that is not established.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
+							Description: "authentication is the state of the identities in the enabled directions. If both directions are enabled, it is Established only if both identities are; otherwise it is the state of one that is not.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -18927,20 +18927,20 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"identityExpirationTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "identityExpirationTime is the time at which the identity of the local cluster at the provider expires. It is renewed at two thirds of its lifetime.",
+							Description: "identityExpirationTime is when the identity of the local cluster at the provider expires. The controllers renew the identity after two thirds of its lifetime. Empty without an identity.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"virtualNodes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "virtualNodes is the number of virtual nodes of the provider.",
+							Description: "virtualNodes is the number of virtual nodes that represent the peer in the local cluster.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the gateway of the local cluster, to be set as spec.gateway of the ForeignCluster on the peer. It is set if mode is InBand.",
+							Description: "gateway is the gateway of the local cluster, which an administrator of the peer sets as spec.gateway of its ForeignCluster. Empty unless mode is InBand.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
@@ -18954,7 +18954,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain the fields of these names; Ready, which is True while every enabled direction is established; ConsumerAlive, which is False since the heartbeat of the consumer expired; Networking, which is True while the tunnel is connected; and VolumesReleased, which is False while the end of an outgoing peering waits for data on the provider. Their messages describe what to do.",
+							Description: "conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled peering is established and every virtual node is ready; ConsumerAlive, which is False once the heartbeat of the consumer is expired; Networking, which is True while the tunnel is connected; and VolumesReleased, which is False while the end of the outgoing peering waits until data on the provider is moved or deleted. The message of a condition that is not True states what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18977,7 +18977,7 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequest(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IdentityRequest is the request of a consumer for an identity at a provider. The consumer creates it on the provider with the token of an invitation, and the controllers of the provider answer in the status. Its name is the name of the ServiceAccount of the invitation, so an invitation gives one identity; repeating the request has the same result. Deleting it revokes the identity.",
+				Description: "IdentityRequest is the request of a consumer for an identity at a provider. The consumer creates it on the provider with the token of an invitation, and the controllers of the provider write the identity to the status. The name is the name of the ServiceAccount that the token belongs to, so each invitation issues one identity; creating the request again returns the same result. Deleting the object revokes the identity.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -18996,21 +18996,21 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequest(ref common.Refere
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The name is the name of the ServiceAccount of the invitation.",
+							Description: "metadata is the standard object metadata. The name is the name of the ServiceAccount that the token of the invitation belongs to.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the request, written by the consumer. Only request can change. An identity is renewed with a POST to the subresource identity of the ResourceRequest.",
+							Description: "spec is the request, written by the consumer. Only spec.request can change. An identity is renewed with a POST to the subresource identity of the ResourceRequest.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.IdentityRequestSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the answer, written by the controllers of the provider.",
+							Description: "status is the issued identity or the reason for a refusal, written by the controllers of the provider.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.IdentityRequestStatus{}.OpenAPIModelName()),
 						},
@@ -19091,7 +19091,7 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequestSpec(ref common.Re
 					},
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is the name that the consumer presents, a DNS label of at most 40 characters. The provider names the ForeignCluster after it, with a suffix if the name is in use. It cannot change.",
+							Description: "clusterName is the name that the consumer presents, a DNS label of at most 40 characters. The provider gives the ForeignCluster of the consumer this name, with a suffix if the name is in use. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19115,33 +19115,33 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequestStatus(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IdentityRequestStatus is the answer to an IdentityRequest.",
+				Description: "IdentityRequestStatus is the response of the provider to an IdentityRequest.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"certificate": {
 						SchemaProps: spec.SchemaProps{
-							Description: "certificate is the PEM encoded certificate chain. Empty if the identity is a ServiceAccount.",
+							Description: "certificate is the PEM encoded certificate chain of the identity. Empty before it is issued, or if the identity is a ServiceAccount.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
 					},
 					"serviceAccountName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "serviceAccountName is the name of the ServiceAccount in the tenant namespace that is the identity of the consumer, if the provider signs no certificates. The consumer requests its tokens by the TokenRequest API, the first one with its former credentials.",
+							Description: "serviceAccountName is the name of the ServiceAccount in the tenant namespace that is the identity of the consumer, if the provider signs no certificates. Empty otherwise. The consumer requests tokens of the ServiceAccount with the TokenRequest API: the first one with the token of its invitation or with its previous identity, and each further one with the current token.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the UID of the namespace kube-system of the provider.",
+							Description: "clusterID is the UID of the namespace kube-system of the provider. Empty before the request is accepted.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"tenantNamespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "tenantNamespace is the namespace on the provider in which the consumer writes its requests.",
+							Description: "tenantNamespace is the namespace on the provider in which the consumer writes its requests. Empty before the request is accepted.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19184,7 +19184,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 				Properties: map[string]spec.Schema{
 					"decision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "decision accepts, refuses or postpones. Empty applies the value policy.autoAccept of the installation: true accepts, and false waits for an administrator.\n\nPossible enum values:\n - `\"Accept\"` accepts, whatever the policy of the installation is.\n - `\"Manual\"` waits for an administrator, whatever the policy of the installation is; what was accepted before is kept.\n - `\"Refuse\"` refuses, and withdraws what was accepted before.",
+							Description: "decision is Accept, Refuse, or Manual to wait for an administrator. Empty applies the value policy.autoAccept of the installation: true accepts, and false waits for an administrator.\n\nPossible enum values:\n - `\"Accept\"` accepts the offers or requests, and overrides the value policy.autoAccept of the installation.\n - `\"Manual\"` waits until an administrator decides, and overrides the value policy.autoAccept of the installation. An earlier acceptance remains valid.\n - `\"Refuse\"` refuses the offers or requests, and withdraws an earlier acceptance.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accept", "Manual", "Refuse"},
@@ -19192,7 +19192,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason is shown to the administrators of the peer: one line of at most 256 characters. It requires decision Accept or Refuse.",
+							Description: "reason is shown to the administrators of the peer: one line of at most 256 characters. It is permitted only with decision Accept or Refuse. Empty shows no reason.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19206,7 +19206,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"limits": {
 						SchemaProps: spec.SchemaProps{
-							Description: "limits is the largest amount of each resource that the consumer is offered, also of extended resources; 0 offers none. requests.storage, persistentvolumeclaims and <class>.storageclass.storage.k8s.io/requests.storage limit its claims; without requests.storage no storage is offered. A resource that is not listed uses the value policy.limits of the installation.",
+							Description: "limits is the maximum amount of each resource, including extended resources, that the consumer is offered; 0 offers none of the resource. requests.storage, persistentvolumeclaims and <class>.storageclass.storage.k8s.io/requests.storage limit the claims of the consumer; without requests.storage no storage is offered. Resources that are not listed use the value policy.limits of the installation.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -19220,7 +19220,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"nodeSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeSelector selects the nodes that are shared with the consumer by their labels: offers are a part of their resources, and new pods of the consumer run on them only. Running pods are not affected by a change. Empty uses the value policy.nodeSelector of the installation.",
+							Description: "nodeSelector selects, by labels, the nodes that are shared with the consumer: offers are computed from their resources, and new pods of the consumer run only on them. A change does not affect running pods. Empty uses the value policy.nodeSelector of the installation.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -19235,7 +19235,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"shape": {
 						SchemaProps: spec.SchemaProps{
-							Description: "shape selects how the shared nodes are offered. Empty uses the value policy.shape of the installation.\n\nPossible enum values:\n - `\"Aggregate\"` offers the shared nodes as a whole: the consumer has one virtual node, which can be larger than any node of the provider.\n - `\"PerNode\"` offers each shared node separately, at most 32: the consumer has one virtual node for each.",
+							Description: "shape selects how the shared nodes are offered. Empty uses the value policy.shape of the installation.\n\nPossible enum values:\n - `\"Aggregate\"` offers the shared nodes as a whole: the consumer has one virtual node, which can be larger than any node of the provider.\n - `\"PerNode\"` offers each shared node separately, at most 32: the consumer has one virtual node for each shared node.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Aggregate", "PerNode"},
@@ -19243,7 +19243,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are added to the virtual nodes of the consumer. They are merged with the value clusterLabels of the installation, and have precedence.",
+							Description: "labels are added to the virtual nodes of the consumer. They are merged with the value clusterLabels of the installation, and override its labels with the same keys.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -19263,7 +19263,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClasses are the names of the StorageClasses that claims of the consumer may use, the default first. At most 64. Empty uses the value policy.storageClasses of the installation.",
+							Description: "storageClasses are the names of the StorageClasses that claims of the consumer may use, the default class first. At most 64. Empty uses the value policy.storageClasses of the installation.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19282,7 +19282,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use, the default first; an Ingress with another class is refused. At most 64. Empty uses the value policy.ingressClasses of the installation.",
+							Description: "ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use, the default class first; an Ingress with another class is refused. At most 64. Empty uses the value policy.ingressClasses of the installation.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19301,7 +19301,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerClasses are the load balancer classes that Services of the consumer may use, the default first; a Service with another class is refused. At most 64. Empty uses the value policy.loadBalancerClasses of the installation.",
+							Description: "loadBalancerClasses are the load balancer classes that Services of the consumer may use, the default class first; a Service with another class is refused. At most 64. Empty uses the value policy.loadBalancerClasses of the installation.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19315,7 +19315,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"orphanTTL": {
 						SchemaProps: spec.SchemaProps{
-							Description: "orphanTTL is the time after the last heartbeat of the consumer after which the incoming peering ends and its workloads are removed, for example 72h: at least 1m, or 0s for never. Empty uses the value policy.orphanTTL of the installation, which is 0s by default. A consumer that never sent a heartbeat is kept.",
+							Description: "orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s keeps them without a limit. Empty uses the value policy.orphanTTL of the installation, which is 0s by default. It does not apply to a consumer that has never sent a heartbeat.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
@@ -19338,7 +19338,7 @@ func schema_apiserver_apis_federation_v1alpha1_Invitation(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Invitation is the body of requests to the subresource invitation of a PeeringToken, and of their responses. Each POST returns the same invitation with a new token. It is not stored.",
+				Description: "Invitation is the body of requests to the subresource invitation of a PeeringToken, and of their responses. Each POST returns the same invitation with a new token. An Invitation is not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -19381,12 +19381,12 @@ func schema_apiserver_apis_federation_v1alpha1_InvitationStatus(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "InvitationStatus is what an administrator of the consumer needs. It contains a credential: store and transmit it like a password.",
+				Description: "InvitationStatus is the content of an invitation, with which an administrator of the consumer establishes the peering. It contains a credential: store and transmit it like a password.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is the name that the provider presents, the suggested name of the ForeignCluster.",
+							Description: "clusterName is the name that the provider presents, and the suggested name of its ForeignCluster on the consumer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19405,13 +19405,13 @@ func schema_apiserver_apis_federation_v1alpha1_InvitationStatus(ref common.Refer
 					},
 					"foreignCluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "foreignCluster is the same in declarative form: apply it together with a Secret of the name in its spec.invitationSecretName, which contains the token.",
+							Description: "foreignCluster has the same effect as peering in declarative form: apply it together with a Secret of type federation.liqo.io/invitation that contains the token and has the name in spec.invitationSecretName.",
 							Ref:         ref(v1alpha1.ForeignCluster{}.OpenAPIModelName()),
 						},
 					},
 					"command": {
 						SchemaProps: spec.SchemaProps{
-							Description: "command is a kubectl command that peers, to be run with the credentials of the consumer. It contains the token.",
+							Description: "command is a kubectl command that establishes the peering. An administrator runs it against the consumer. It contains the token.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19428,7 +19428,7 @@ func schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MisplacedPod is a pod on a node that the request does not permit.",
+				Description: "MisplacedPod is a pod that runs on, or can only be scheduled to, a node that the request does not permit.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -19441,7 +19441,7 @@ func schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref common.Reference
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the name of its node. Empty if it is not scheduled.",
+							Description: "nodeName is the name of the pod's node. Empty if the pod is not scheduled.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19449,7 +19449,7 @@ func schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref common.Reference
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message is the reason for which the request does not permit the node.",
+							Description: "message is the reason for which the request does not permit the node of the pod.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19457,7 +19457,7 @@ func schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref common.Reference
 					},
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "action is what would happen to the pod: Delete for an eviction, or None.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
+							Description: "action is Delete if the pod would be evicted, and None otherwise.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19475,7 +19475,7 @@ func schema_apiserver_apis_federation_v1alpha1_Move(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Move is the body of requests to the verb move of a VirtualVolume, and of their responses. POST requests a move, GET returns its progress, and DELETE cancels it. It is not stored.",
+				Description: "Move is the body of requests to the verb move of a VirtualVolume, and of their responses. POST requests a move, GET returns its progress, and DELETE cancels it. A Move is not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -19525,12 +19525,12 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MovePlan is the effect of a request to the verb move, by what the local cluster can determine. It is returned for dryRun=All only, and not stored.",
+				Description: "MovePlan describes what a request to the verb move would do, as far as the local cluster can determine it. It is returned only for dryRun=All, and not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "action is Change if data would be moved, or None if it is at the target already.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
+							Description: "action is Change if the data would be moved, and None if it is already at the target.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19573,7 +19573,7 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 					},
 					"path": {
 						SchemaProps: spec.SchemaProps{
-							Description: "path describes the network path of the data between both ends.",
+							Description: "path describes the network path of the data from the source to the target.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19588,7 +19588,7 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "evictedPods are the first 100 pods that would be evicted.",
+							Description: "evictedPods are the first 100 pods that would be evicted because they mount the claim.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19608,7 +19608,7 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 					},
 					"downtime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "downtime describes what the downtime consists of.",
+							Description: "downtime describes the steps during which no pod can use the claim.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19620,7 +19620,7 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "warnings are facts that can make the move fail or last long.",
+							Description: "warnings are reasons for which the move can fail or take long. Empty if there are none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19639,7 +19639,7 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "unknown are the effects that the local cluster cannot determine.",
+							Description: "unknown are the effects that the local cluster cannot determine. Empty if there are none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19664,12 +19664,12 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MoveProgress is the observed state of a move.",
+				Description: "MoveProgress is the progress of a running move, or the result of a move that has ended.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "id is spec.move.id of the move.",
+							Description: "id is the ID of the move, from spec.move.id of the VirtualVolume.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19677,7 +19677,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the step of the move.\n\nPossible enum values:\n - `\"Cancelled\"` means that the move was rolled back on request; the source is unchanged.\n - `\"Cleaning\"` deletes the movers, and the source volume unless it is kept.\n - `\"Copying\"` copies while the pods run.\n - `\"Failed\"` means that the move was rolled back after a failure; the source is unchanged.\n - `\"FinalCopy\"` copies what changed since the last pass, and verifies.\n - `\"Locking\"` binds the source volume to a claim of the move, so that no other pod can mount it.\n - `\"Preparing\"` creates and binds the target volume, and checks its free space.\n - `\"Quiescing\"` gates new pods, and evicts those that mount the claim.\n - `\"Releasing\"` removes the scheduling gates of pods.\n - `\"RollingBack\"` undoes a move that failed or was cancelled.\n - `\"Succeeded\"` means that the claim uses the target volume.\n - `\"Switching\"` binds the claim to the target volume.",
+							Description: "phase is the current step of the move, or its result.\n\nPossible enum values:\n - `\"Cancelled\"` means that the move was rolled back because a user cancelled it. The claim uses the source volume.\n - `\"Cleaning\"` deletes the movers, and deletes the source volume unless keepSource is true.\n - `\"Copying\"` copies the data while the pods run.\n - `\"Failed\"` means that the move was rolled back after a failure. The claim uses the source volume.\n - `\"FinalCopy\"` copies the changes since the previous copy, and verifies the target.\n - `\"Locking\"` binds the source volume to a claim of the move, so that no other pod can mount it.\n - `\"Preparing\"` creates and binds the target volume, and checks its free space.\n - `\"Quiescing\"` adds a scheduling gate to new pods that mount the claim, and evicts the running pods that mount it.\n - `\"Releasing\"` removes the scheduling gates that the move added to pods.\n - `\"RollingBack\"` undoes a move that failed or was cancelled.\n - `\"Succeeded\"` means that the claim is bound to the target volume, and that the move has ended.\n - `\"Switching\"` binds the claim to the target volume.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19686,7 +19686,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message is what the move waits for, or why it ended.",
+							Description: "message is what the move waits for, or the reason for its result.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19707,7 +19707,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"claimUID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "claimUID is the UID of the claim when the move began. The switch to the target creates the claim again.",
+							Description: "claimUID is the UID that the claim had when the move began. Its UID changes in phase Switching, which deletes the claim and creates it again.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19720,19 +19720,19 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"phaseTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phaseTime is the time at which the phase began.",
+							Description: "phaseTime is the time at which the current phase began.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"completionTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "completionTime is the time at which the move ended.",
+							Description: "completionTime is the time at which the move ended. Empty while it runs.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"passes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "passes is the number of complete passes over the volume.",
+							Description: "passes is how many times all files were compared and changed files copied. Online moves repeat this until few changes remain.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -19746,7 +19746,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"bytesCopied": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bytesCopied is the part of bytesTotal that the target has.",
+							Description: "bytesCopied is the size in bytes of the files that the target already has, at most bytesTotal.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -19760,35 +19760,35 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"filesCopied": {
 						SchemaProps: spec.SchemaProps{
-							Description: "filesCopied is the part of filesTotal that the target has.",
+							Description: "filesCopied is the number of files that the target already has, at most filesTotal.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"bytesPerSecond": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bytesPerSecond is the transfer rate of the current pass.",
+							Description: "bytesPerSecond is the transfer rate of the current pass over the files, in bytes per second. 0 while no data is copied.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"remainingSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remainingSeconds is the estimated rest of the current pass in seconds. Empty if it is unknown.",
+							Description: "remainingSeconds is the estimated time until the current pass over the files ends, in seconds. Empty if it is unknown.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"downtimeMilliseconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "downtimeMilliseconds is the downtime of the move: from the end of the last pod that mounted the claim until the claim was bound to the target. Empty before.",
+							Description: "downtimeMilliseconds is the downtime of the move, in milliseconds: the time from the end of the last pod that mounted the claim until the claim was bound to the target. Empty until then.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"cancelled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cancelled is true if the move is rolled back on request.",
+							Description: "cancelled is true if the move is being, or was, rolled back because a user cancelled it.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -19818,7 +19818,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveSpec(ref common.ReferenceCall
 					},
 					"strategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "strategy determines when the pods that mount the claim are evicted. The default is Online.\n\nPossible enum values:\n - `\"Offline\"` evicts the pods first, and copies once. Claims with access mode ReadWriteOncePod require it.\n - `\"Online\"` copies while the pods run, and evicts them for the last pass.",
+							Description: "strategy determines when the pods that mount the claim are evicted. The default is Online.\n\nPossible enum values:\n - `\"Offline\"` evicts the pods before it copies the data once. It is required for claims with access mode ReadWriteOncePod.\n - `\"Online\"` copies the data while the pods run, and evicts them before it copies the last changes.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Offline", "Online"},
@@ -19826,7 +19826,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveSpec(ref common.ReferenceCall
 					},
 					"verify": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verify selects what is compared before the target is used. The default is Changed with strategy Online, and Full with strategy Offline.\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed since the last pass began, and the size and time of all others.\n - `\"Full\"` compares checksums of all files.",
+							Description: "verify selects the files that are compared between source and target before the claim is bound to the target. The default is Changed with strategy Online, and Full with strategy Offline.\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed after the previous copy began, and size and modification time of all other files.\n - `\"Full\"` compares checksums of all files.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Changed", "Full"},
@@ -19834,20 +19834,20 @@ func schema_apiserver_apis_federation_v1alpha1_MoveSpec(ref common.ReferenceCall
 					},
 					"keepSource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "keepSource keeps the source volume, with phase Released, after the move. The default is false, which deletes it.",
+							Description: "keepSource keeps the source volume after the move, as a PersistentVolume with phase Released. The default is false, which deletes the source volume with its data.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"bandwidth": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bandwidth is the maximum rate of copying in bytes per second, for example 50Mi, 64Ki to 100Gi. Empty is unlimited.",
+							Description: "bandwidth is the maximum rate of the copy in bytes per second, 64Ki to 100Gi, for example 50Mi. Empty means unlimited.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
 					"evictionTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evictionTimeoutSeconds is the time, in seconds, that the move waits for the eviction of the pods that mount the claim, which respects PodDisruptionBudgets, 1 to 86400. Afterwards the move is rolled back. The default is 300.",
+							Description: "evictionTimeoutSeconds is the time, in seconds, within which the pods that mount the claim must be evicted, 1 to 86400. The eviction respects PodDisruptionBudgets. If it takes longer, the move is rolled back. The default is 300.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -19865,18 +19865,18 @@ func schema_apiserver_apis_federation_v1alpha1_MoveStatus(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MoveStatus is the observed state of a move.",
+				Description: "MoveStatus is the observed state of a move, and the plan of a dry run.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"progress": {
 						SchemaProps: spec.SchemaProps{
-							Description: "progress is the progress of the current move, or the result of the last one.",
+							Description: "progress is the progress of the current move, or the result of the last move. Empty before the first move.",
 							Ref:         ref(v1alpha1.MoveProgress{}.OpenAPIModelName()),
 						},
 					},
 					"plan": {
 						SchemaProps: spec.SchemaProps{
-							Description: "plan is the effect of the request. It is set in responses to dryRun=All only.",
+							Description: "plan describes what the request would do. It is set only in responses to requests with dryRun=All.",
 							Ref:         ref(v1alpha1.MovePlan{}.OpenAPIModelName()),
 						},
 					},
@@ -19892,33 +19892,33 @@ func schema_apiserver_apis_federation_v1alpha1_MoveTarget(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MoveTarget is the new location of data. At least one field is required. With neither local nor clusterName the data stays in its cluster, and moves to another node or StorageClass.",
+				Description: "MoveTarget is the new location of the data. At least one field is required. If neither local nor clusterName is set, the data stays in its cluster and is moved to the given node or StorageClass.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"local": {
 						SchemaProps: spec.SchemaProps{
-							Description: "local moves the data to the local cluster. It excludes clusterName. The default is false.",
+							Description: "local moves the data to the local cluster. It is forbidden together with clusterName. The default is false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is the name of the ForeignCluster of the provider that the data is moved to.",
+							Description: "clusterName is the name of the ForeignCluster of the provider to move the data to. Empty does not select a provider.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the name of a node of the local cluster, or of a virtual node of the provider. Empty leaves the choice to the scheduler of the target cluster.",
+							Description: "nodeName is the name of the target node: a node of the local cluster, or a virtual node of the provider. If it is empty, the scheduler of the target cluster selects the node.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"storageClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClassName is a StorageClass of the local cluster other than the virtual one, or one that the provider offers. Empty uses the default of the target cluster.",
+							Description: "storageClassName is the StorageClass of the target volume: in the local cluster any but the virtual StorageClass, on a provider one that it offers. Empty uses the default StorageClass of the target cluster.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19933,7 +19933,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMap(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceMap lists the remote namespaces that a consumer requests on a provider. The controllers of the consumer create it in the peer namespace and replicate it to the tenant namespace on the provider, whose controllers create the namespaces and report them in the status.",
+				Description: "NamespaceMap lists the remote namespaces that a consumer requests on a provider. The controllers of the consumer create it in the peer namespace and replicate it to the tenant namespace on the provider, whose controllers create the namespaces and report their state in the status.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -20089,7 +20089,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMapStatus(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "namespaces are the remote namespaces with their states.",
+							Description: "namespaces are the remote namespaces, each with its state.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20163,7 +20163,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMappingStatus(ref common
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the remote namespace.\n\nPossible enum values:\n - `\"Conflict\"` means that the provider has another namespace of that name, which is left alone.\n - `\"Failed\"` means that creating it failed, and is retried.\n - `\"Ready\"` means that it exists, with the roles of the consumer.\n - `\"Refused\"` means that the provider does not permit the name.\n - `\"Terminating\"` means that it is being deleted.",
+							Description: "phase is the state of the remote namespace.\n\nPossible enum values:\n - `\"Conflict\"` means that the provider already has a namespace of this name that was not created for the consumer, and which is not changed.\n - `\"Failed\"` means that the namespace could not be created; the creation is retried.\n - `\"Ready\"` means that the namespace exists, and that the consumer and its virtual kubelets have access to it.\n - `\"Refused\"` means that the provider does not permit a remote namespace of this name.\n - `\"Terminating\"` means that the namespace is being deleted.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20172,7 +20172,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMappingStatus(ref common
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message is the reason for the phase, and what to do.",
+							Description: "message is the reason for the phase, and what to do. Empty with phase Ready.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -20188,7 +20188,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloading(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceOffloading offloads its namespace: it selects the providers with a remote namespace, and where the pods of the namespace run. A user with the role edit or admin in the namespace writes the spec, directly or by the verb offload, and the controllers write the status. A namespace has at most one. Deleting it unoffloads the namespace.",
+				Description: "NamespaceOffloading offloads its namespace: it selects the providers that get a remote namespace, and the nodes that pods of the namespace may run on. A user with the role edit or admin in the namespace writes the spec, directly or by the verb offload, and the controllers write the status. A namespace has at most one. Deleting it unoffloads the namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -20293,7 +20293,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref commo
 				Properties: map[string]spec.Schema{
 					"namespaceMappingStrategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespaceMappingStrategy selects the names of the remote namespaces. The default is DefaultName. It cannot change.\n\nPossible enum values:\n - `\"DefaultName\"` combines the names of the namespace and of the local cluster with a short form of its ID, which is unique.\n - `\"EnforceSameName\"` uses the name of the namespace.\n - `\"SelectedName\"` uses remoteNamespaceName.",
+							Description: "namespaceMappingStrategy selects the names of the remote namespaces. The default is DefaultName. It cannot change.\n\nPossible enum values:\n - `\"DefaultName\"` combines the name of the namespace, the name of the local cluster and a short form of the local cluster's ID, so that the namespaces of two consumers do not conflict.\n - `\"EnforceSameName\"` gives each remote namespace the name of the offloaded namespace.\n - `\"SelectedName\"` gives each remote namespace the name in remoteNamespaceName.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"DefaultName", "EnforceSameName", "SelectedName"},
@@ -20316,14 +20316,14 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref commo
 					},
 					"clusterSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterSelector selects virtual nodes by their labels, and with them providers: a node is selected if one of the terms matches. At most 32 terms. Empty selects all.",
+							Description: "clusterSelector selects virtual nodes by their labels, and thereby the providers of these nodes: a virtual node is selected if at least one of the terms matches. At most 32 terms. Empty selects all virtual nodes.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.NodeSelector{}.OpenAPIModelName()),
 						},
 					},
 					"enforcement": {
 						SchemaProps: spec.SchemaProps{
-							Description: "enforcement determines what happens to running pods on nodes that podOffloadingStrategy or clusterSelector do not permit. The default is Warn. Pods of DaemonSets and static pods are not affected.\n\nPossible enum values:\n - `\"Evict\"` evicts them, within their PodDisruptionBudgets, so that their controllers create new ones.\n - `\"Warn\"` leaves them running, and reports their number in the condition PodsInPlace.",
+							Description: "enforcement determines what happens to running pods on nodes that podOffloadingStrategy or clusterSelector do not permit. The default is Warn. Pods of DaemonSets and static pods are not affected.\n\nPossible enum values:\n - `\"Evict\"` evicts the pods, within their PodDisruptionBudgets, so that their controllers create new pods on permitted nodes.\n - `\"Warn\"` does not stop the pods, and reports their number in the condition PodsInPlace.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Evict", "Warn"},
@@ -20331,7 +20331,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref commo
 					},
 					"volumes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "volumes determines what happens to data that providers store.",
+							Description: "volumes determines what happens to data of the namespace that providers store.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NamespaceVolumes{}.OpenAPIModelName()),
 						},
@@ -20360,7 +20360,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the namespace on all selected providers together.\n\nPossible enum values:\n - `\"AllFailed\"` means that none of the selected providers can create the remote namespace.\n - `\"InProgress\"` means that remote namespaces are being created.\n - `\"NoClusterSelected\"` means that no provider is selected.\n - `\"Ready\"` means that all selected providers have a remote namespace.\n - `\"SomeFailed\"` means that some of the selected providers cannot create the remote namespace.\n - `\"Terminating\"` means that the namespace is being unoffloaded.",
+							Description: "phase summarizes the state of the namespace on all selected providers.\n\nPossible enum values:\n - `\"AllFailed\"` means that none of the selected providers can create the remote namespace.\n - `\"InProgress\"` means that remote namespaces are being created.\n - `\"NoClusterSelected\"` means that no provider is selected.\n - `\"Ready\"` means that all selected providers have a remote namespace.\n - `\"SomeFailed\"` means that some of the selected providers cannot create the remote namespace.\n - `\"Terminating\"` means that the namespace is being unoffloaded.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"AllFailed", "InProgress", "NoClusterSelected", "Ready", "SomeFailed", "Terminating"},
@@ -20368,7 +20368,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 					},
 					"remoteNamespaceName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remoteNamespaceName is the name of the remote namespaces.",
+							Description: "remoteNamespaceName is the name of the remote namespaces, which is the same on each provider.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -20383,7 +20383,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusters are the ForeignClusters, each with the state of the namespace in that cluster.",
+							Description: "clusters are the providers that are peers of the local cluster, each with the state of the namespace there.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20404,7 +20404,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are PodsInPlace, which is False while pods run on nodes that the spec does not permit, and VolumesReleased, which is False while a provider that is being left stores data of the namespace.",
+							Description: "conditions are PodsInPlace, which is False while pods run on nodes that the spec does not permit, and VolumesReleased, which is False while the removal of a remote namespace waits because the provider stores data of the namespace.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20427,12 +20427,12 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceVolumes(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceVolumes determines what happens to data that providers store.",
+				Description: "NamespaceVolumes determines what happens to data of a namespace that providers store.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"onUnoffload": {
 						SchemaProps: spec.SchemaProps{
-							Description: "onUnoffload determines what happens to data on a provider when the namespace is unoffloaded, the provider is no longer selected, or the peering ends. The default is Refuse. It can change while data is waited for.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to the local cluster.\n - `\"Refuse\"` keeps the remote namespace without pods, or the peering, until the data is moved or deleted.\n - `\"Retain\"` leaves the data to the provider. Claims are Lost, or stay bound if the peering ends.",
+							Description: "onUnoffload determines what happens to data on a provider when the namespace is unoffloaded, the provider is no longer selected, or the peering ends. The default is Refuse. It can change while the operation waits for the data.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to the local cluster.\n - `\"Refuse\"` keeps the remote namespace without its pods, or does not end the peering, until a user has moved or deleted the data.\n - `\"Retain\"` keeps the data on the provider, where the local cluster no longer has access to it. Local claims become Lost; if the peering ends, they stay bound.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Delete", "Move", "Refuse", "Retain"},
@@ -20448,7 +20448,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfig(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkConfig describes the network of one cluster of a peering to the other one. The controllers of the cluster write the spec, and the controllers of the other cluster answer in the status. The NetworkConfig of the consumer is replicated from its peer namespace to the tenant namespace on the provider, and the one of the provider in the opposite direction.",
+				Description: "NetworkConfig describes the network of one cluster of a peering to its peer. The controllers of the described cluster write the spec, and the controllers of the peer write the status. The NetworkConfig named consumer is replicated from the peer namespace on the consumer to the tenant namespace on the provider, and the NetworkConfig named provider in the opposite direction.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -20467,21 +20467,21 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfig(ref common.Referenc
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The name is consumer or provider, the role of the cluster that is described.",
+							Description: "metadata is the standard object metadata. The name is consumer or provider, the role of the described cluster.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the description of the network, written by the controllers of the cluster.",
+							Description: "spec is the description of the network, written by the controllers of the described cluster.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NetworkConfigSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the answer, written by the controllers of the other cluster.",
+							Description: "status states whether the peer accepts the spec, and how it remaps CIDRs, written by the controllers of the peer.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NetworkConfigStatus{}.OpenAPIModelName()),
 						},
@@ -20554,7 +20554,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the UID of the namespace kube-system of the cluster that is described. It cannot change.",
+							Description: "clusterID is the UID of the namespace kube-system of the described cluster. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20567,7 +20567,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "podCIDRs are the IPv4 and IPv6 CIDRs of the pods of the cluster. At least one, disjoint, and at most 64 together with externalCIDRs.",
+							Description: "podCIDRs are the IPv4 and IPv6 CIDRs of the pods of the described cluster. They must not overlap. At least one, and at most 64 together with externalCIDRs.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20586,7 +20586,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "externalCIDRs are the CIDRs with the addresses that expose non-pod endpoints of the cluster, at most one per address family. Empty means that it exposes none.",
+							Description: "externalCIDRs are the external CIDRs of the described cluster, at most one per address family. Empty means that the cluster exposes no non-pod endpoints.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20600,7 +20600,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 					},
 					"publicKey": {
 						SchemaProps: spec.SchemaProps{
-							Description: "publicKey is the WireGuard public key of the gateway of the cluster, 32 bytes in base64.",
+							Description: "publicKey is the WireGuard public key of the described cluster's gateway, 32 bytes in base64.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20613,7 +20613,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoints are the addresses of the gateway of the cluster, each a host and UDP port, in order of preference. At most 8. Empty means that it cannot be reached, and opens the connection itself.",
+							Description: "endpoints are the endpoints of the described cluster's gateway, each a host and UDP port, in order of preference. At most 8. Empty means that the peer cannot reach the gateway, and that the gateway opens the connection itself.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20627,14 +20627,14 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mtu is the MTU inside the tunnel that the cluster supports, in bytes, 1280 to 65535. 0 means that it is not known; the MTU of the other cluster is used then.",
+							Description: "mtu is the largest MTU inside the tunnel that the described cluster supports, in bytes, 1280 to 65535. 0 means unknown; the tunnel then has the MTU of the peer.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"backend": {
 						SchemaProps: spec.SchemaProps{
-							Description: "backend is the tunnel technology of the cluster. A cluster refuses a NetworkConfig with another backend than its own. The default is WireGuard, which is the only one.",
+							Description: "backend is the tunnel technology of the described cluster. The peer refuses a backend that it does not support. The default and only supported value is WireGuard.",
 							Default:     "WireGuard",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20651,7 +20651,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigStatus(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkConfigStatus is the answer of the other cluster.",
+				Description: "NetworkConfigStatus is the decision of the peer about a NetworkConfig.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
@@ -20668,7 +20668,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigStatus(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "cidrs are the podCIDRs and externalCIDRs, and what the other cluster remaps them to. CIDRs of an address family that its pods do not have are left out.",
+							Description: "cidrs are podCIDRs and externalCIDRs, each with the CIDR that the peer remaps it to. CIDRs of an address family that pods of the peer do not use are left out.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20689,7 +20689,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigStatus(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Accepted, which is True if the other cluster accepts the spec, and False if it refuses it.",
+							Description: "conditions contain Accepted, which is True if the peer accepts the spec, and False if the peer refuses it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20712,12 +20712,12 @@ func schema_apiserver_apis_federation_v1alpha1_OfferedNode(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OfferedNode is the part of one node of the provider that is offered to one consumer.",
+				Description: "OfferedNode is the part of a node's resources that a provider offers to one consumer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is a DNS label that identifies the node. It does not change, does not contain the name of the node, and differs between consumers.",
+							Description: "name is a DNS label that identifies the node to the consumer. It is stable, does not reveal the name of the node, and is different for each consumer.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20725,7 +20725,7 @@ func schema_apiserver_apis_federation_v1alpha1_OfferedNode(ref common.ReferenceC
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources is the amount of each resource that pods may request of the node. 0 while the node accepts no pods.",
+							Description: "resources is the amount of each resource that pods on the virtual node may request in total. All amounts are 0 while the node accepts no pods.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -20739,7 +20739,7 @@ func schema_apiserver_apis_federation_v1alpha1_OfferedNode(ref common.ReferenceC
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are labels of the node. They are added to the virtual node, with precedence over the labels of the offer, and its pods run on nodes with the same labels.",
+							Description: "labels are labels of the node. They are added to the virtual node and override spec.labels of the offer. Pods of the virtual node run only on nodes with all of these labels.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -20765,7 +20765,7 @@ func schema_apiserver_apis_federation_v1alpha1_Offload(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Offload is the body of requests to the verb offload of a NamespaceOffloading, and of their responses. POST offloads the namespace, PUT and PATCH change how it is offloaded, and DELETE unoffloads it. It is not stored.",
+				Description: "Offload is the body of requests to the verb offload of a NamespaceOffloading, and of their responses. POST offloads the namespace, PUT and PATCH change how it is offloaded, and DELETE unoffloads it. An Offload is not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -20791,7 +20791,7 @@ func schema_apiserver_apis_federation_v1alpha1_Offload(ref common.ReferenceCallb
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the spec of the NamespaceOffloading.",
+							Description: "spec is the spec of the NamespaceOffloading. In a POST, empty fields get the defaults of the NamespaceOffloading.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NamespaceOffloadingSpec{}.OpenAPIModelName()),
 						},
@@ -20815,12 +20815,12 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OffloadPlan is the effect of a request to the verb offload, by what the local cluster can determine. It is returned for dryRun=All only, and not stored.",
+				Description: "OffloadPlan describes what a request to the verb offload would do, as far as the local cluster can determine it. It is returned only for dryRun=All, and not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "action is what would happen to the NamespaceOffloading.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
+							Description: "action is the effect on the NamespaceOffloading.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20837,7 +20837,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusters are the ForeignClusters, each with what would happen in that cluster.",
+							Description: "clusters are the providers that are peers of the local cluster, each with the effect on its remote namespace.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20855,7 +20855,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conflicts are obstacles, each with what to do.",
+							Description: "conflicts are the reasons for which the request would fail or have no effect, each with what to do. Empty if there are none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20876,7 +20876,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 					},
 					"misplacedPodCount": {
 						SchemaProps: spec.SchemaProps{
-							Description: "misplacedPodCount is the number of pods on nodes that the request does not permit, and of pods that wait for such nodes.",
+							Description: "misplacedPodCount is the number of pods that run on, or can only be scheduled to, nodes that the request does not permit.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -20891,7 +20891,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "misplacedPods are the first 100 of them by name.",
+							Description: "misplacedPods are the first 100 pods, by name, that misplacedPodCount counts.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20909,7 +20909,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "unknown are the effects that the local cluster cannot determine.",
+							Description: "unknown are the effects that the local cluster cannot determine. Empty if there are none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20928,7 +20928,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "volumes are the first 100 volumes of the namespace whose data is stored by a provider that would no longer be selected, each with what would happen to it.",
+							Description: "volumes are the first 100 volumes of the namespace whose data is stored by a provider that would no longer be selected, each with the effect on the data.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20952,7 +20952,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OffloadStatus is the observed state of an offloaded namespace.",
+				Description: "OffloadStatus is the observed state of an offloaded namespace, and the plan of a dry run.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
@@ -20964,7 +20964,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the namespace on all selected providers together.\n\nPossible enum values:\n - `\"AllFailed\"` means that none of the selected providers can create the remote namespace.\n - `\"InProgress\"` means that remote namespaces are being created.\n - `\"NoClusterSelected\"` means that no provider is selected.\n - `\"Ready\"` means that all selected providers have a remote namespace.\n - `\"SomeFailed\"` means that some of the selected providers cannot create the remote namespace.\n - `\"Terminating\"` means that the namespace is being unoffloaded.",
+							Description: "phase summarizes the state of the namespace on all selected providers.\n\nPossible enum values:\n - `\"AllFailed\"` means that none of the selected providers can create the remote namespace.\n - `\"InProgress\"` means that remote namespaces are being created.\n - `\"NoClusterSelected\"` means that no provider is selected.\n - `\"Ready\"` means that all selected providers have a remote namespace.\n - `\"SomeFailed\"` means that some of the selected providers cannot create the remote namespace.\n - `\"Terminating\"` means that the namespace is being unoffloaded.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"AllFailed", "InProgress", "NoClusterSelected", "Ready", "SomeFailed", "Terminating"},
@@ -20972,7 +20972,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 					},
 					"remoteNamespaceName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remoteNamespaceName is the name of the remote namespaces.",
+							Description: "remoteNamespaceName is the name of the remote namespaces, which is the same on each provider.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -20987,7 +20987,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusters are the ForeignClusters, each with the state of the namespace in that cluster.",
+							Description: "clusters are the providers that are peers of the local cluster, each with the state of the namespace there.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21008,7 +21008,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are PodsInPlace, which is False while pods run on nodes that the spec does not permit, and VolumesReleased, which is False while a provider that is being left stores data of the namespace.",
+							Description: "conditions are PodsInPlace, which is False while pods run on nodes that the spec does not permit, and VolumesReleased, which is False while the removal of a remote namespace waits because the provider stores data of the namespace.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21021,7 +21021,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 					},
 					"plan": {
 						SchemaProps: spec.SchemaProps{
-							Description: "plan is the effect of the request. It is set in responses to dryRun=All only.",
+							Description: "plan describes what the request would do. It is set only in responses to requests with dryRun=All.",
 							Ref:         ref(v1alpha1.OffloadPlan{}.OpenAPIModelName()),
 						},
 					},
@@ -21058,7 +21058,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadedCluster(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are OffloadingRequired, which is True while the provider is selected, and Ready, which is True while its remote namespace exists. Ready is missing if the provider is not selected and has no remote namespace.",
+							Description: "conditions are OffloadingRequired, which is True while the provider is selected, and Ready, which is True while its remote namespace exists. Ready does not exist if the provider is not selected and has no remote namespace.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21082,12 +21082,12 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OffloadingPatch changes the pods of a virtual node on the provider.",
+				Description: "OffloadingPatch changes the remote pods of a virtual node.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"nodeSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeSelector selects the nodes of the provider for the pods, and replaces their own node selector, which selected the virtual node. It cannot select single nodes, or nodes with a role.",
+							Description: "nodeSelector selects, by labels, the nodes of the provider that remote pods run on. It replaces the node selector of the local pod, which selects among virtual nodes. It cannot select single nodes or nodes with a role. Empty selects all shared nodes.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -21102,7 +21102,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 					},
 					"affinity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "affinity is the affinity of the pods on the provider. Its node affinity selects nodes of the provider; its pod affinity and anti-affinity are added to the terms of the pods, and apply to the remote namespace only. It cannot select single nodes, nodes with a role, or other namespaces.",
+							Description: "affinity is the affinity of remote pods. Its node affinity selects nodes of the provider. Its terms for pod affinity and anti-affinity are added to the terms of the local pod, and apply only within the remote namespace. It cannot select single nodes, nodes with a role, or other namespaces.",
 							Ref:         ref(v1.Affinity{}.OpenAPIModelName()),
 						},
 					},
@@ -21113,7 +21113,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tolerations are added to the tolerations of the pods, at most 100. Not permitted are tolerations without a key, of nodes with a role, of virtual nodes, and of node.kubernetes.io and node.cloudprovider.kubernetes.io except not-ready and unreachable.",
+							Description: "tolerations are added to the tolerations of remote pods, at most 100. A key is required. Taints of nodes with a role, of virtual nodes, and taints of node.kubernetes.io and node.cloudprovider.kubernetes.io except not-ready and unreachable cannot be tolerated.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21126,7 +21126,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 					},
 					"runtimeClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "runtimeClassName is the RuntimeClass of the pods on the provider. Not set keeps the RuntimeClass of the pods; empty uses the default of the provider.",
+							Description: "runtimeClassName is the RuntimeClass of remote pods. If it is not set, remote pods have the RuntimeClass of the local pod; the empty string selects the default runtime of the provider.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -21138,7 +21138,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedLabels are the keys of labels that the pods do not have on the provider. Selectors that use them are left out as well. Keys of liqo.io are not permitted. At most 128.",
+							Description: "excludedLabels are the keys of labels that are not copied to remote pods. Label selectors in the pod that use such a key are left out as well. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21157,7 +21157,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedAnnotations are the keys of annotations that the pods do not have on the provider. Keys of liqo.io are not permitted. At most 128.",
+							Description: "excludedAnnotations are the keys of annotations that are not copied to remote pods. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21181,7 +21181,7 @@ func schema_apiserver_apis_federation_v1alpha1_Peering(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Peering is the body of requests to the verb peer of a ForeignCluster, and of their responses. POST uses an invitation, and creates the ForeignCluster if there is none; PUT and PATCH change the peering; DELETE ends the outgoing peering. It is not stored.",
+				Description: "Peering is the body of requests to the verb peer of a ForeignCluster, and of their responses. POST establishes a peering with an invitation, and creates the ForeignCluster if it does not exist; PUT and PATCH change the peering; DELETE ends the outgoing peering. A Peering is not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -21232,12 +21232,12 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringAnswer is the decision of an administrator in one direction of a peering, and its reason.",
+				Description: "PeeringAnswer is the decision of an administrator about the resource offers or the resource requests of a peer, and its reason.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"decision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "decision accepts, refuses or postpones. Empty applies the value policy.autoAccept of the installation: true accepts, and false waits for an administrator.\n\nPossible enum values:\n - `\"Accept\"` accepts, whatever the policy of the installation is.\n - `\"Manual\"` waits for an administrator, whatever the policy of the installation is; what was accepted before is kept.\n - `\"Refuse\"` refuses, and withdraws what was accepted before.",
+							Description: "decision is Accept, Refuse, or Manual to wait for an administrator. Empty applies the value policy.autoAccept of the installation: true accepts, and false waits for an administrator.\n\nPossible enum values:\n - `\"Accept\"` accepts the offers or requests, and overrides the value policy.autoAccept of the installation.\n - `\"Manual\"` waits until an administrator decides, and overrides the value policy.autoAccept of the installation. An earlier acceptance remains valid.\n - `\"Refuse\"` refuses the offers or requests, and withdraws an earlier acceptance.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accept", "Manual", "Refuse"},
@@ -21245,7 +21245,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref common.Referenc
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason is shown to the administrators of the peer: one line of at most 256 characters. It requires decision Accept or Refuse.",
+							Description: "reason is shown to the administrators of the peer: one line of at most 256 characters. It is permitted only with decision Accept or Refuse. Empty shows no reason.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -21260,7 +21260,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringGateway(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringGateway is what a cluster needs for a tunnel to the gateway of another cluster.",
+				Description: "PeeringGateway is the public key and the endpoints of a gateway, with which another cluster establishes a tunnel to it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"publicKey": {
@@ -21278,7 +21278,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringGateway(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoints are the addresses of the gateway, each a host and UDP port, for example rome.example.org:51820, in order of preference. At most 8. Empty means that the gateway cannot be reached and opens the connection itself.",
+							Description: "endpoints are the endpoints of the gateway, each a host and UDP port, for example rome.example.org:51820, in order of preference. At most 8. Empty means that no other gateway can reach this gateway, and that it opens the connection itself.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21301,12 +21301,12 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringPlan is the effect of a request to the verb peer, by what the local cluster can determine. It is returned for dryRun=All only, and not stored.",
+				Description: "PeeringPlan describes what a request to the verb peer would do, as far as the local cluster can determine it. It is returned only for dryRun=All, and not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "action is what would happen to the ForeignCluster.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
+							Description: "action is the effect on the ForeignCluster.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21323,14 +21323,14 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 					},
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the UID of the namespace kube-system of the provider. Empty if it is not known before the provider answers.",
+							Description: "clusterID is the UID of the namespace kube-system of the provider. Empty if only a connection to the provider can determine it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"server": {
 						SchemaProps: spec.SchemaProps{
-							Description: "server is the URL of the Kubernetes API of the provider.",
+							Description: "server is the https URL of the Kubernetes API of the provider. Empty if spec.server of the ForeignCluster is empty.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -21345,7 +21345,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 					},
 					"virtualNode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "virtualNode is the name of the first virtual node of the provider.",
+							Description: "virtualNode is the name of the first virtual node that would represent the provider.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21358,7 +21358,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conflicts are obstacles in the local cluster, each with what to do.",
+							Description: "conflicts are the reasons for which the local cluster would refuse the peering, each with what to do. Empty if there are none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21384,7 +21384,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "unknown are the effects that the local cluster cannot determine.",
+							Description: "unknown are the effects that the local cluster cannot determine. Empty if there are none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21403,7 +21403,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "volumes are the first 100 volumes whose data the provider stores, if the peering would end, each with what would happen to it.",
+							Description: "volumes are, if the request would end the outgoing peering, the first 100 volumes whose data the provider stores, each with the effect on the data.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21427,12 +21427,12 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringSpec is an invitation, and the desired state of the peering. Its fields are written to the spec of the ForeignCluster; in a POST, empty fields leave it unchanged.",
+				Description: "PeeringSpec is the invitation and the desired state of the peering. Its fields are written to the spec of the ForeignCluster. In a POST, empty fields do not change the ForeignCluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"outgoing": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoing enables the peering in which the local cluster is the consumer. The default of a POST is Enabled; Disabled is permitted in a POST with incoming Enabled only. PUT and PATCH with Disabled end the outgoing peering.\n\nPossible enum values:\n - `\"Disabled\"` refuses the peering, or ends it.\n - `\"Enabled\"` establishes the peering.",
+							Description: "outgoing enables the peering in which the local cluster is the consumer. The default in a POST is Enabled; a POST may set Disabled only together with incoming Enabled. PUT and PATCH with Disabled end the outgoing peering.\n\nPossible enum values:\n - `\"Disabled\"` refuses a new peering, and ends an established one.\n - `\"Enabled\"` establishes the peering.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Disabled", "Enabled"},
@@ -21440,7 +21440,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 					},
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the UID of the namespace kube-system of the peer. Empty takes the ID of the cluster that answers at server. Mode InBand requires it. It cannot change once it is set.",
+							Description: "clusterID is the UID of the namespace kube-system of the peer. If it is empty, the controllers set it to the ID of the cluster that answers at server. It is required with mode InBand, and cannot change once it is set.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -21454,28 +21454,28 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 					},
 					"caBundle": {
 						SchemaProps: spec.SchemaProps{
-							Description: "caBundle holds the PEM encoded certificate authorities that the certificate of server is verified with. Empty uses the authorities of the system.",
+							Description: "caBundle holds the PEM encoded certificate authorities that the certificate of server is verified with. Empty uses the system's root certificates.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
 					},
 					"proxyURL": {
 						SchemaProps: spec.SchemaProps{
-							Description: "proxyURL is the URL of an http or https proxy on the path to server. Empty connects directly.",
+							Description: "proxyURL is the URL of an http or https proxy for connections to server. Empty connects directly.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"token": {
 						SchemaProps: spec.SchemaProps{
-							Description: "token is the token of the invitation, at most 16 KiB. The first POST with outgoing Enabled requires it; in a PUT or PATCH it replaces the stored one. It is stored in a Secret, and is never part of a response.",
+							Description: "token is the token of the invitation, at most 16 KiB. It is required in the first POST with outgoing Enabled. In a PUT or PATCH it replaces the stored token, and empty keeps the stored token. It is stored in a Secret and never returned.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources is the amount of each resource that the local cluster requests of the provider. Empty requests all that the policy of the provider allows.",
+							Description: "resources is the amount of each resource that the local cluster requests from the provider. Empty requests as much as the policy of the provider allows.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -21489,14 +21489,14 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 					},
 					"disconnectTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disconnectTimeoutSeconds is the time, in seconds, that the end of the peering waits for the peer, 0 to 86400. Empty in a POST keeps the value in the ForeignCluster, which is 300 by default.",
+							Description: "disconnectTimeoutSeconds is the time, in seconds, to wait for the peer when the peering ends, 0 to 86400. Empty in a POST keeps the value in the ForeignCluster, which is 300 by default.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"incoming": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incoming enables the peering in which the local cluster is the provider. It can be set to Enabled with mode InBand only, which admits the gateway of the peer; the peer needs an invitation in addition. Empty leaves it unchanged.\n\nPossible enum values:\n - `\"Disabled\"` refuses the peering, or ends it.\n - `\"Enabled\"` establishes the peering.",
+							Description: "incoming enables the peering in which the local cluster is the provider. Enabled is permitted only with mode InBand, and admits the gateway of the peer; in addition, the peer needs an invitation. Empty does not change it.\n\nPossible enum values:\n - `\"Disabled\"` refuses a new peering, and ends an established one.\n - `\"Enabled\"` establishes the peering.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Disabled", "Enabled"},
@@ -21504,7 +21504,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is the path of control plane traffic between the clusters. Empty leaves it unchanged; the default of a ForeignCluster is OutOfBand.\n\nPossible enum values:\n - `\"InBand\"` sends all control plane traffic through the tunnel between the gateways; only the gateways have to be reachable.\n - `\"OutOfBand\"` connects the consumer to the API server of the provider at its public URL.",
+							Description: "mode is the path of control plane traffic between the clusters. Empty does not change it; the default of a new ForeignCluster is OutOfBand.\n\nPossible enum values:\n - `\"InBand\"` sends all control plane traffic through the tunnel between the gateways; the API server of the provider need not be reachable for the consumer.\n - `\"OutOfBand\"` connects the consumer to the API server of the provider at its public URL.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"InBand", "OutOfBand"},
@@ -21528,12 +21528,12 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringStatus is the observed state of a peering.",
+				Description: "PeeringStatus is the observed state of both peerings with the peer, and the plan of a dry run.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"outgoingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoingPeering is the state of the peering in which the local cluster is the consumer.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
+							Description: "outgoingPeering is the state of the peering in which the local cluster is the consumer.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -21541,7 +21541,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 					},
 					"incomingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incomingPeering is the state of the peering in which the local cluster is the provider.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
+							Description: "incomingPeering is the state of the peering in which the local cluster is the provider.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -21549,7 +21549,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 					},
 					"authentication": {
 						SchemaProps: spec.SchemaProps{
-							Description: "authentication is the state of the identities of the enabled directions.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
+							Description: "authentication is status.authentication of the ForeignCluster.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -21578,20 +21578,20 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the gateway of the local cluster, which the peer needs. It is set if mode is InBand.",
+							Description: "gateway is the gateway of the local cluster, which an administrator of the peer needs for mode InBand. Empty with mode OutOfBand.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
 					"command": {
 						SchemaProps: spec.SchemaProps{
-							Description: "command is the kubectl command that an administrator of the provider runs to admit the local cluster. It is set with mode InBand and outgoing Enabled.",
+							Description: "command is the kubectl command that an administrator of the provider runs to admit the local cluster. Empty unless mode is InBand and outgoing is Enabled.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"plan": {
 						SchemaProps: spec.SchemaProps{
-							Description: "plan is the effect of the request. It is set in responses to dryRun=All only.",
+							Description: "plan describes what the request would do. It is set only in responses to requests with dryRun=All.",
 							Ref:         ref(v1alpha1.PeeringPlan{}.OpenAPIModelName()),
 						},
 					},
@@ -21607,7 +21607,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringToken(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringToken is an invitation of a provider: one consumer can use it once, before it expires. An administrator of the provider creates it, and requests its secret part with a POST to the subresource invitation. Deleting it invalidates an unused invitation.",
+				Description: "PeeringToken is an invitation of a provider: one consumer can use it once, before it expires. An administrator of the provider creates it, and gets the token with a POST to the subresource invitation. Deleting a PeeringToken invalidates its token if no consumer has used it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -21626,14 +21626,14 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringToken(ref common.Reference
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The uid identifies the peering that results from the invitation.",
+							Description: "metadata is the standard object metadata. The common name in certificate requests of the consumer is the uid.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec limits the use of the invitation. It cannot change.",
+							Description: "spec limits the use of the invitation, written by the administrator who creates the object. It cannot change.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PeeringTokenSpec{}.OpenAPIModelName()),
 						},
@@ -21712,7 +21712,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenSpec(ref common.Refer
 				Properties: map[string]spec.Schema{
 					"consumerClusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "consumerClusterID is the UID of the namespace kube-system of the only cluster that may use the invitation. Empty permits any cluster. A peer that lost its identity can only use an invitation with its own ID.",
+							Description: "consumerClusterID is the UID of the namespace kube-system of the only cluster that may use the invitation. Empty permits any cluster. A consumer that is already a peer, and has lost its identity, needs an invitation with its own ID.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -21726,7 +21726,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenSpec(ref common.Refer
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is the path of control plane traffic that the invitation sets up. The default is OutOfBand.\n\nPossible enum values:\n - `\"InBand\"` sends all control plane traffic through the tunnel between the gateways; only the gateways have to be reachable.\n - `\"OutOfBand\"` connects the consumer to the API server of the provider at its public URL.",
+							Description: "mode is the path of control plane traffic in the peering that the invitation establishes. The default is OutOfBand.\n\nPossible enum values:\n - `\"InBand\"` sends all control plane traffic through the tunnel between the gateways; the API server of the provider need not be reachable for the consumer.\n - `\"OutOfBand\"` connects the consumer to the API server of the provider at its public URL.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"InBand", "OutOfBand"},
@@ -21747,21 +21747,21 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenStatus(ref common.Ref
 				Properties: map[string]spec.Schema{
 					"used": {
 						SchemaProps: spec.SchemaProps{
-							Description: "used is true once the request of a consumer for an identity was accepted with the invitation.",
+							Description: "used is true once the provider has accepted an IdentityRequest that a consumer created with the invitation.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"usedBy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "usedBy is the UID of the namespace kube-system of that consumer.",
+							Description: "usedBy is the UID of the namespace kube-system of the consumer that used the invitation. Empty while it is unused.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the gateway of the provider, which the consumer needs. It is set if mode is InBand; requests for the invitation are answered with 429 before.",
+							Description: "gateway is the gateway of the provider, which the consumer needs for mode InBand. Until the controllers have set it, a POST to the subresource invitation returns 429. Empty with mode OutOfBand.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
@@ -21798,21 +21798,21 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedCluster(ref common.Referen
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message is the reason for which the provider would not be selected.",
+							Description: "message is the reason for which the provider would not be selected. Empty if it would be selected.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"namespaceName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespaceName is the name of the remote namespace.",
+							Description: "namespaceName is the name of the remote namespace. Empty without a remote namespace.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "action is what would happen to the remote namespace.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
+							Description: "action is the effect on the remote namespace.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21843,21 +21843,21 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedEviction(ref common.Refere
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the name of its node. Empty if it is not scheduled.",
+							Description: "nodeName is the name of the pod's node. Empty if the pod is not scheduled.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"disruptionBudget": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disruptionBudget is the name of the PodDisruptionBudget of the pod. Empty if there is none.",
+							Description: "disruptionBudget is the name of the PodDisruptionBudget that selects the pod. Empty if none does.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"disruptionsAllowed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disruptionsAllowed is status.disruptionsAllowed of that budget.",
+							Description: "disruptionsAllowed is status.disruptionsAllowed of the PodDisruptionBudget. 0 without one.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -21873,7 +21873,7 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedVolume(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PlannedVolume is a volume whose data is stored by a provider that would no longer be used.",
+				Description: "PlannedVolume is a volume whose data is stored by a provider that the request would no longer use.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -21894,7 +21894,7 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedVolume(ref common.Referenc
 					},
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is the name of the ForeignCluster that stores the data.",
+							Description: "clusterName is the name of the ForeignCluster of the provider that stores the data.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21908,7 +21908,7 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedVolume(ref common.Referenc
 					},
 					"onUnoffload": {
 						SchemaProps: spec.SchemaProps{
-							Description: "onUnoffload is what would happen to the data.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to the local cluster.\n - `\"Refuse\"` keeps the remote namespace without pods, or the peering, until the data is moved or deleted.\n - `\"Retain\"` leaves the data to the provider. Claims are Lost, or stay bound if the peering ends.",
+							Description: "onUnoffload is the policy of the namespace for the data: Refuse, Move, Retain or Delete.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to the local cluster.\n - `\"Refuse\"` keeps the remote namespace without its pods, or does not end the peering, until a user has moved or deleted the data.\n - `\"Retain\"` keeps the data on the provider, where the local cluster no longer has access to it. Local claims become Lost; if the peering ends, they stay bound.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21928,7 +21928,7 @@ func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ReflectedKind selects the objects of one kind that are reflected, and their metadata.",
+				Description: "ReflectedKind selects the objects of one kind that are reflected, and which of their labels and annotations are copied.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"group": {
@@ -21940,7 +21940,7 @@ func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.Referenc
 					},
 					"version": {
 						SchemaProps: spec.SchemaProps{
-							Description: "version is the API version, which both clusters serve.",
+							Description: "version is the version of the API group, for example v1. Both clusters must serve it.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21956,7 +21956,7 @@ func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.Referenc
 					},
 					"policy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "policy is the reflection policy of the kind. Empty is DenyList.\n\nPossible enum values:\n - `\"AllowList\"` reflects only objects with the annotation liqo.io/allow-reflection and without liqo.io/skip-reflection.\n - `\"DenyList\"` reflects all objects except those with the annotation liqo.io/skip-reflection.",
+							Description: "policy is the reflection policy of the kind. The default is DenyList.\n\nPossible enum values:\n - `\"AllowList\"` reflects only objects with the annotation liqo.io/allow-reflection and without liqo.io/skip-reflection.\n - `\"DenyList\"` reflects all objects except those with the annotation liqo.io/skip-reflection.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"AllowList", "DenyList"},
@@ -21969,7 +21969,7 @@ func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedLabels are the keys of labels that reflected objects of this kind do not have, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.",
+							Description: "excludedLabels are the keys of labels that are not copied to reflected objects of this kind, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21988,7 +21988,7 @@ func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedAnnotations are the keys of annotations that reflected objects of this kind do not have, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.",
+							Description: "excludedAnnotations are the keys of annotations that are not copied to reflected objects of this kind, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22011,12 +22011,12 @@ func schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RequestedMove is a move with its ID.",
+				Description: "RequestedMove is a requested move and its ID.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "id identifies the move. The API server generates it if it is empty.",
+							Description: "id identifies the move. The API server generates it if it is empty. It cannot change before the move has ended.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -22031,7 +22031,7 @@ func schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref common.Referenc
 					},
 					"strategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "strategy determines when the pods that mount the claim are evicted. The default is Online.\n\nPossible enum values:\n - `\"Offline\"` evicts the pods first, and copies once. Claims with access mode ReadWriteOncePod require it.\n - `\"Online\"` copies while the pods run, and evicts them for the last pass.",
+							Description: "strategy determines when the pods that mount the claim are evicted. The default is Online.\n\nPossible enum values:\n - `\"Offline\"` evicts the pods before it copies the data once. It is required for claims with access mode ReadWriteOncePod.\n - `\"Online\"` copies the data while the pods run, and evicts them before it copies the last changes.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Offline", "Online"},
@@ -22039,7 +22039,7 @@ func schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref common.Referenc
 					},
 					"verify": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verify selects what is compared before the target is used. The default is Changed with strategy Online, and Full with strategy Offline.\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed since the last pass began, and the size and time of all others.\n - `\"Full\"` compares checksums of all files.",
+							Description: "verify selects the files that are compared between source and target before the claim is bound to the target. The default is Changed with strategy Online, and Full with strategy Offline.\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed after the previous copy began, and size and modification time of all other files.\n - `\"Full\"` compares checksums of all files.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Changed", "Full"},
@@ -22047,20 +22047,20 @@ func schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref common.Referenc
 					},
 					"keepSource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "keepSource keeps the source volume, with phase Released, after the move. The default is false, which deletes it.",
+							Description: "keepSource keeps the source volume after the move, as a PersistentVolume with phase Released. The default is false, which deletes the source volume with its data.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"bandwidth": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bandwidth is the maximum rate of copying in bytes per second, for example 50Mi, 64Ki to 100Gi. Empty is unlimited.",
+							Description: "bandwidth is the maximum rate of the copy in bytes per second, 64Ki to 100Gi, for example 50Mi. Empty means unlimited.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
 					"evictionTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evictionTimeoutSeconds is the time, in seconds, that the move waits for the eviction of the pods that mount the claim, which respects PodDisruptionBudgets, 1 to 86400. Afterwards the move is rolled back. The default is 300.",
+							Description: "evictionTimeoutSeconds is the time, in seconds, within which the pods that mount the claim must be evicted, 1 to 86400. The eviction respects PodDisruptionBudgets. If it takes longer, the move is rolled back. The default is 300.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -22078,7 +22078,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOffer(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceOffer is the offer of resources of a provider to a consumer. The controllers of the provider, or an administrator, create it in the tenant namespace; it is replicated to the peer namespace on the consumer, whose controllers answer in the status. The sum of the accepted offers is the quota of the consumer.",
+				Description: "ResourceOffer states which resources a provider offers to a consumer. The controllers or an administrator of the provider create it in the tenant namespace. The controllers of the consumer replicate it to the peer namespace and write their decision to the status. The sum of the accepted offers is the quota of the consumer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -22111,7 +22111,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOffer(ref common.Referenc
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the answer, written by the controllers of the consumer.",
+							Description: "status is the decision about the offer, written by the controllers of the consumer.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ResourceOfferStatus{}.OpenAPIModelName()),
 						},
@@ -22179,7 +22179,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceOfferSpec is the offer of a provider.",
+				Description: "ResourceOfferSpec is the content of an offer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
@@ -22192,7 +22192,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources is the amount of each resource that the pods of the consumer may request in total, at least one resource. A resource that no accepted offer names is not granted.",
+							Description: "resources is the amount of each resource that the pods of the consumer may request in total, at least one resource. Pods cannot request a resource that no accepted offer contains.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -22214,7 +22214,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "nodes are the offered nodes of the provider, with shape PerNode: the consumer has a virtual node for each. Their sum does not exceed resources. At most 32. Empty offers resources as a whole.",
+							Description: "nodes are the offered nodes of the provider, if the offer has the shape PerNode: the consumer creates a virtual node for each. The sum of their resources does not exceed spec.resources. At most 32. Empty means the shape Aggregate, with one virtual node.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22227,7 +22227,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are added to the virtual nodes of the consumer.",
+							Description: "labels are added to the virtual nodes that the consumer creates for the offer.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -22247,7 +22247,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClasses are the names of the StorageClasses that claims of the consumer may use, the default first. At most 64.",
+							Description: "storageClasses are the names of the StorageClasses that claims of the consumer may use, the default class first. At most 64. Empty offers no storage.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22266,7 +22266,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use, the default first. At most 64. Empty leaves the class to the provider.",
+							Description: "ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use, the default class first. At most 64. Empty means that reflected Ingresses have no class, and that the provider selects it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22285,7 +22285,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerClasses are the load balancer classes that Services of the consumer may use, the default first. At most 64. Empty leaves the class to the provider.",
+							Description: "loadBalancerClasses are the load balancer classes that Services of the consumer may use, the default class first. At most 64. Empty means that reflected Services have no class, and that the provider selects it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22304,7 +22304,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "reflectedKinds are the kinds that the consumer may reflect to the provider, in addition to ConfigMaps, Secrets, Services and Ingresses. At most 32.",
+							Description: "reflectedKinds are the additional kinds that the consumer may reflect to the provider, apart from ConfigMaps, Secrets, Services and Ingresses. At most 32. Empty permits no additional kind.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22317,7 +22317,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 					},
 					"withdrawn": {
 						SchemaProps: spec.SchemaProps{
-							Description: "withdrawn ends the offer: the consumer drains and deletes the virtual nodes of it.",
+							Description: "withdrawn ends the offer: the consumer drains and deletes the virtual nodes that it created for the offer. The default is false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -22338,7 +22338,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 					},
 					"externalVolumes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "externalVolumes are the volume types and CSI drivers that pods of the consumer may use without a claim.",
+							Description: "externalVolumes are the volume types and CSI drivers that pods of the consumer may use without a claim. Empty permits none.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ExternalVolumes{}.OpenAPIModelName()),
 						},
@@ -22356,12 +22356,12 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferStatus(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceOfferStatus is the answer of the consumer to an offer.",
+				Description: "ResourceOfferStatus is the decision of the consumer about an offer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the offer.\n\nPossible enum values:\n - `\"Accepted\"` means that it was accepted.\n - `\"ManualActionRequired\"` means that an administrator has to decide.\n - `\"Pending\"` means that it was not answered yet.\n - `\"Refused\"` means that it was refused.\n - `\"Withdrawn\"` means that the cluster that created it withdrew it, and the other one has finished.",
+							Description: "phase is the state of the offer.\n\nPossible enum values:\n - `\"Accepted\"` means that the other cluster accepts the request or offer.\n - `\"ManualActionRequired\"` means that an administrator of the other cluster has to decide about the request or offer.\n - `\"Pending\"` means that the other cluster has not decided about the request or offer yet.\n - `\"Refused\"` means that the other cluster refuses the request or offer.\n - `\"Withdrawn\"` means that the request or offer was withdrawn, and that the other cluster has deleted everything that it had created for it.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accepted", "ManualActionRequired", "Pending", "Refused", "Withdrawn"},
@@ -22384,7 +22384,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferStatus(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Accepted, which is True while the consumer accepts the offer.",
+							Description: "conditions contain Accepted, which is True while the consumer accepts the offer, and False while it refuses the offer or has not decided.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22407,7 +22407,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequest(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceRequest is the request of a consumer for resources of a provider. The controllers of the consumer create it in the peer namespace and replicate it to the tenant namespace on the provider, and the controllers of the provider answer in the status.",
+				Description: "ResourceRequest states which resources a consumer requests from a provider. The controllers of the consumer create it in the peer namespace and replicate it to the tenant namespace on the provider, and the controllers of the provider write their decision to the status.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -22440,7 +22440,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequest(ref common.Refere
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the answer, written by the controllers of the provider.",
+							Description: "status is the decision about the request, written by the controllers of the provider.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ResourceRequestStatus{}.OpenAPIModelName()),
 						},
@@ -22512,7 +22512,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestSpec(ref common.Re
 				Properties: map[string]spec.Schema{
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources is the requested amount of each resource, from spec.resources of the ForeignCluster. Empty requests all that the policy of the provider allows.",
+							Description: "resources is the requested amount of each resource, from spec.resources of the ForeignCluster. Empty requests as much as the policy of the provider allows.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -22526,7 +22526,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestSpec(ref common.Re
 					},
 					"withdrawn": {
 						SchemaProps: spec.SchemaProps{
-							Description: "withdrawn ends the peering: the provider removes all workloads of the consumer, and finally its identity.",
+							Description: "withdrawn ends the peering: the provider deletes all workloads of the consumer, and then its identity. The default is false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -22557,7 +22557,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestSpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "features are the optional features that the consumer supports, at most 32.",
+							Description: "features are the names of the optional features that the consumer supports, at most 32. Empty means none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22581,12 +22581,12 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceRequestStatus is the answer of the provider to a resource request.",
+				Description: "ResourceRequestStatus is the decision of the provider about a resource request.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the request.\n\nPossible enum values:\n - `\"Accepted\"` means that it was accepted.\n - `\"ManualActionRequired\"` means that an administrator has to decide.\n - `\"Pending\"` means that it was not answered yet.\n - `\"Refused\"` means that it was refused.\n - `\"Withdrawn\"` means that the cluster that created it withdrew it, and the other one has finished.",
+							Description: "phase is the state of the request.\n\nPossible enum values:\n - `\"Accepted\"` means that the other cluster accepts the request or offer.\n - `\"ManualActionRequired\"` means that an administrator of the other cluster has to decide about the request or offer.\n - `\"Pending\"` means that the other cluster has not decided about the request or offer yet.\n - `\"Refused\"` means that the other cluster refuses the request or offer.\n - `\"Withdrawn\"` means that the request or offer was withdrawn, and that the other cluster has deleted everything that it had created for it.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accepted", "ManualActionRequired", "Pending", "Refused", "Withdrawn"},
@@ -22601,7 +22601,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 					},
 					"offerName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offerName is the name of the ResourceOffer in the same namespace that answers the request. The controllers of the consumer create virtual nodes for it.",
+							Description: "offerName is the name of the ResourceOffer that the controllers of the provider created for the request, in the same namespace. Empty without an offer. The controllers of the consumer create virtual nodes for the offer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -22632,7 +22632,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "features are the optional features that the provider supports, at most 32.",
+							Description: "features are the names of the optional features that the provider supports, at most 32. Empty means none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22654,7 +22654,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Accepted, which is True while the provider accepts the request, and WithinQuota, which is False while the consumer uses more than its accepted offers have.",
+							Description: "conditions are Accepted, which is True while the provider accepts the request, and WithinQuota, which is False while the quota usage of the consumer exceeds its quota.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22677,7 +22677,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpoint(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowEndpoint is an endpoint that is not on the provider.",
+				Description: "ShadowEndpoint is an endpoint of a Service that is not on the provider.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"addresses": {
@@ -22687,7 +22687,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpoint(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "addresses are the addresses of the endpoint, as the provider reaches them. At least one. Unspecified, loopback, link-local and multicast addresses are refused; addresses of nodes, pods and Services of the provider are left out of the EndpointSlice.",
+							Description: "addresses are the addresses at which the provider reaches the endpoint, after remapping. At least one. Unspecified, loopback, link-local and multicast addresses are refused; addresses of nodes, pods and Services of the provider are left out of the EndpointSlice.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22701,14 +22701,14 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpoint(ref common.Referen
 					},
 					"conditions": {
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are the conditions of the endpoint in its own cluster. On the provider it is ready only if it can be reached as well.",
+							Description: "conditions are the conditions of the endpoint in its own cluster. In the EndpointSlice on the provider, the endpoint is ready only if it is ready in its own cluster and the provider can reach it.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(discoveryv1.EndpointConditions{}.OpenAPIModelName()),
 						},
 					},
 					"hostname": {
 						SchemaProps: spec.SchemaProps{
-							Description: "hostname is the DNS label of the endpoint in the domain of the Service.",
+							Description: "hostname is the DNS label of the endpoint below the domain name of the Service. Empty means that the endpoint has no DNS name of its own.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -22726,7 +22726,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSlice(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowEndpointSlice has endpoints of a Service that are not on the provider. A virtual kubelet of the consumer creates it in a remote namespace, and the controllers of the provider create an EndpointSlice of the same name from it, whose endpoints are ready only while they can be reached.",
+				Description: "ShadowEndpointSlice contains endpoints of a reflected Service that are not on the provider. A virtual kubelet of the consumer creates it in a remote namespace. The controllers of the provider create an EndpointSlice of the same name from it; its endpoints are ready only while the provider can reach them.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -22745,21 +22745,21 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSlice(ref common.Re
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The label kubernetes.io/service-name is the name of the Service in the same namespace. All labels are copied to the EndpointSlice. At most 64 KiB.",
+							Description: "metadata is the standard object metadata. The label kubernetes.io/service-name is the name of the Service in the same namespace. All labels are copied to the EndpointSlice. The metadata is limited to 64 KiB.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the list of endpoints, written by the virtual kubelet.",
+							Description: "spec is the list of endpoints, written by a virtual kubelet of the consumer.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ShadowEndpointSliceSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status reports whether the endpoints can be reached, written by the controllers of the provider.",
+							Description: "status reports whether the provider can reach the endpoints, written by the controllers of the provider.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ShadowEndpointSliceStatus{}.OpenAPIModelName()),
 						},
@@ -22827,7 +22827,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSliceSpec(ref commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowEndpointSliceSpec is a list of endpoints.",
+				Description: "ShadowEndpointSliceSpec is a list of endpoints of one Service.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"addressType": {
@@ -22846,7 +22846,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSliceSpec(ref commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are the ports of all endpoints, with the defaults of an EndpointSlice. At most 100.",
+							Description: "ports are the ports of all endpoints. The default name is empty, and the default protocol is TCP, as in an EndpointSlice. At most 100.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22888,7 +22888,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSliceStatus(ref com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowEndpointSliceStatus reports whether the endpoints can be reached.",
+				Description: "ShadowEndpointSliceStatus reports whether the provider can reach the endpoints.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditions": {
@@ -22901,7 +22901,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSliceStatus(ref com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Ready, which is True while the EndpointSlice exists and its endpoints can be reached, and False otherwise.",
+							Description: "conditions contain Ready, which is True while the EndpointSlice exists and the provider can reach its endpoints, and False otherwise.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22924,7 +22924,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPod(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowPod is a pod of a consumer on a provider. A virtual kubelet of the consumer creates it in a remote namespace, and the controllers of the provider create the remote pod of the same name from it, also again while the consumer is unreachable. It is deleted with a grace period, like a pod, and is gone when the remote pod is. One with the final status of its pod remains for a minute, or until it is deleted with a grace period of 0.",
+				Description: "ShadowPod is a pod of a consumer on a provider. A virtual kubelet of the consumer creates it in a remote namespace, and the controllers of the provider create a remote pod of the same name from it. They create the remote pod again if it is lost, also while the consumer is unreachable. A ShadowPod is deleted with a grace period, like a Pod, and is removed after its remote pod. If its status then contains the final status of the remote pod, it is removed a minute later, or when it is deleted with a grace period of 0.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -22943,21 +22943,21 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPod(ref common.ReferenceCal
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. Labels and annotations are copied to the remote pod. At most 256 KiB together with the spec.",
+							Description: "metadata is the standard object metadata. Labels and annotations are copied to the remote pod. Metadata and spec are limited to 256 KiB in total.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the desired pod, written by the virtual kubelet.",
+							Description: "spec is the desired remote pod, written by a virtual kubelet of the consumer.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ShadowPodSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the final status of the pod, and why it is not running, written by the controllers of the provider. While the remote pod exists, its own status has the rest.",
+							Description: "status is the final status of the remote pod, or the reason for which the provider refuses to create it, written by the controllers of the provider. The status of a running pod is in the status of the remote pod only.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ShadowPodStatus{}.OpenAPIModelName()),
 						},
@@ -23025,19 +23025,19 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodSpec(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowPodSpec is the desired pod.",
+				Description: "ShadowPodSpec is the desired remote pod.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"pod": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pod is the specification of the remote pod. It is refused if it violates the Pod Security Standard baseline, selects single nodes or nodes with a role, uses tokens of the provider, or exceeds the quota. Only the fields can change that Kubernetes lets change in a running pod.",
+							Description: "pod is the specification of the remote pod. The API server refuses it if it violates the Pod Security Standard baseline, selects single nodes or nodes with a role, uses tokens of the provider, or exceeds the quota. Only fields that can change in a running Kubernetes pod can change.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.PodSpec{}.OpenAPIModelName()),
 						},
 					},
 					"offeredNode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offeredNode is the name in spec.nodes of the ResourceOffer of the node that the local pod is bound to: the pod runs on a node with its labels, and preferably on that node. Empty, or a name of no offer, leaves the choice to the scheduler. A change applies when the pod is created again.",
+							Description: "offeredNode is the name, in spec.nodes of a ResourceOffer, of the offered node that the local pod is bound to. The remote pod runs on a node with the labels of the offered node, and preferably on the offered node itself. If it is empty or no offer contains the name, the scheduler of the provider selects any shared node. A change applies when the remote pod is created again.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -23060,7 +23060,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is Succeeded or Failed once the pod is finished, and empty before. It cannot change afterwards: a finished pod never runs again.\n\nPossible enum values:\n - `\"Failed\"` means that all containers in the pod have terminated, and at least one container has terminated in a failure (exited with a non-zero exit code or was stopped by the system).\n - `\"Pending\"` means the pod has been accepted by the system, but one or more of the containers has not been started. This includes time before being bound to a node, as well as time spent pulling images onto the host.\n - `\"Running\"` means the pod has been bound to a node and all of the containers have been started. At least one container is still running or is in the process of being restarted.\n - `\"Succeeded\"` means that all containers in the pod have voluntarily terminated with a container exit code of 0, and the system is not going to restart any of these containers.\n - `\"Unknown\"` means that for some reason the state of the pod could not be obtained, typically due to an error in communicating with the host of the pod. Deprecated: It isn't being set since 2015 (74da3b14b0c0f658b3bb8d2def5094686d0e9095)",
+							Description: "phase is Succeeded or Failed once the remote pod is finished, and empty before. A set phase cannot change: a finished pod never runs again.\n\nPossible enum values:\n - `\"Failed\"` means that all containers in the pod have terminated, and at least one container has terminated in a failure (exited with a non-zero exit code or was stopped by the system).\n - `\"Pending\"` means the pod has been accepted by the system, but one or more of the containers has not been started. This includes time before being bound to a node, as well as time spent pulling images onto the host.\n - `\"Running\"` means the pod has been bound to a node and all of the containers have been started. At least one container is still running or is in the process of being restarted.\n - `\"Succeeded\"` means that all containers in the pod have voluntarily terminated with a container exit code of 0, and the system is not going to restart any of these containers.\n - `\"Unknown\"` means that for some reason the state of the pod could not be obtained, typically due to an error in communicating with the host of the pod. Deprecated: It isn't being set since 2015 (74da3b14b0c0f658b3bb8d2def5094686d0e9095)",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Failed", "Pending", "Running", "Succeeded", "Unknown"},
@@ -23068,20 +23068,20 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 					},
 					"pod": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pod is the final status of the remote pod, set together with phase.",
+							Description: "pod is the final status of the remote pod, set together with phase. Empty before.",
 							Ref:         ref(v1.PodStatus{}.OpenAPIModelName()),
 						},
 					},
 					"foreignCluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "foreignCluster is the name of the ForeignCluster of the consumer whose quota the pod counts against until it is finished. It is set at creation. Empty in a namespace of no consumer.",
+							Description: "foreignCluster is the name of the ForeignCluster of the consumer whose quota the pod uses until it is finished. The API server sets it at creation. Empty in a namespace that belongs to no consumer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"allocatedResources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "allocatedResources is the amount of each resource that the pod still has after its spec requested less, until the kubelet has resized it. Of this and the request, the larger amount counts against the quota.",
+							Description: "allocatedResources is the amount of each resource that the remote pod still has after spec was changed to request less, until the kubelet has resized the pod. The quota usage is the larger of the allocated and the requested amount. Empty when no such resize is pending.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -23103,7 +23103,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are PodCreated, which is False while the provider refuses to create the pod, and PodResized, which is False while it refuses the requested resources.",
+							Description: "conditions are PodCreated, which is False while the provider refuses to create the remote pod, and PodResized, which is False while the provider refuses to resize it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23126,7 +23126,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaim(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowVolumeClaim is a claim of a consumer on a provider. The controllers of the consumer create it in a remote namespace, and the controllers of the provider create a PersistentVolumeClaim of the same name from it, which exists also while the consumer is unreachable.",
+				Description: "ShadowVolumeClaim requests a PersistentVolumeClaim of a consumer on a provider. The controllers of the consumer create it in a remote namespace, and the controllers of the provider create a PersistentVolumeClaim of the same name from it. The claim and its data are kept while the consumer is unreachable.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -23145,7 +23145,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaim(ref common.Refe
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. At most 64 KiB.",
+							Description: "metadata is the standard object metadata, limited to 64 KiB.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
@@ -23227,12 +23227,12 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimSpec(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowVolumeClaimSpec is the desired claim.",
+				Description: "ShadowVolumeClaimSpec is the desired PersistentVolumeClaim on the provider.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"storageClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClassName is the StorageClass of the provider, one of spec.storageClasses of its ResourceOffer. It cannot change.",
+							Description: "storageClassName is a StorageClass of the provider, one of spec.storageClasses of a ResourceOffer that the consumer accepted. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -23260,7 +23260,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimSpec(ref common.
 					},
 					"storage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storage is the requested capacity in bytes, for example 10Gi, at most 1Ei. It can grow if the StorageClass permits expansion, and shrink to more than status.capacity if an expansion failed.",
+							Description: "storage is the requested capacity in bytes, for example 10Gi, at most 1Ei. It can grow if the StorageClass permits expansion. After a failed expansion it can shrink to a value above status.capacity.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
@@ -23274,14 +23274,14 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimSpec(ref common.
 					},
 					"fence": {
 						SchemaProps: spec.SchemaProps{
-							Description: "fence is the ID of a move, written while the move locks the volume. The provider then reports in status.fence which other pods than the movers still use the volume. Empty reports none.",
+							Description: "fence is the ID of the move that is locking the volume. While it is set, the provider reports in status.fence which pods, apart from the movers, still use the volume. Empty means that no move locks the volume.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"existing": {
 						SchemaProps: spec.SchemaProps{
-							Description: "existing is true if the claim had a volume before. The provider then uses its existing claim of this name, or the volume that its administrator prepared for it, and never creates an empty one. The default is false. It cannot change.",
+							Description: "existing is true if the claim had a volume before. The provider then uses its existing claim of this name, or the volume that its administrator prepared for the claim, and never provisions an empty volume. The default is false. It cannot change.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -23304,14 +23304,14 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref commo
 				Properties: map[string]spec.Schema{
 					"foreignCluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "foreignCluster is the name of the ForeignCluster of the consumer whose storage quota the claim counts against until its volume is gone. It is set at creation. Empty in a namespace of no consumer.",
+							Description: "foreignCluster is the name of the ForeignCluster of the consumer whose storage quota the claim uses until its volume is deleted. The API server sets it at creation. Empty in a namespace that belongs to no consumer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the claim. Empty before it was created, or if the provider refuses it.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to a volume.\n - `\"Lost\"` means that the claim was bound, and it or its volume is gone. It is never created again.\n - `\"Pending\"` means that the claim has no volume yet: it waits for its first pod or for the provisioner.",
+							Description: "phase is the state of the PersistentVolumeClaim. Empty before the claim is created, or if the provider refuses to create it.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to a volume.\n - `\"Lost\"` means that the claim was bound, and that the claim or its volume was deleted since. The provider does not create the claim again.\n - `\"Pending\"` means that the claim has no volume yet: it waits for its first pod or for the provisioner.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Bound", "Lost", "Pending"},
@@ -23339,7 +23339,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref commo
 					},
 					"allocated": {
 						SchemaProps: spec.SchemaProps{
-							Description: "allocated is the capacity in bytes that the provider has reserved for an expansion that is not complete. The largest of spec.storage, capacity and allocated counts against the quota. Empty without an expansion.",
+							Description: "allocated is the capacity in bytes that the provider has reserved for an incomplete expansion. The largest of spec.storage, capacity and allocated is the quota usage. Empty when no expansion is in progress.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
@@ -23364,7 +23364,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref commo
 					},
 					"fence": {
 						SchemaProps: spec.SchemaProps{
-							Description: "fence is the answer to spec.fence. Empty without it.",
+							Description: "fence lists the pods that still use the volume while spec.fence is set. Empty while spec.fence is empty.",
 							Ref:         ref(v1alpha1.VolumeFenceStatus{}.OpenAPIModelName()),
 						},
 					},
@@ -23401,7 +23401,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpoint(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TunnelEndpoint is the tunnel to one peer: what both clusters agreed upon, and its state. The controllers create it in the installation namespace while networking is Tunnel or mode is InBand; the gateway and the route agents configure nodes by it, and the active gateway writes the status. Peers cannot read it.",
+				Description: "TunnelEndpoint is the configuration and the state of the tunnel to one peer. The controllers create it in the installation namespace while networking of the ForeignCluster is Tunnel or its mode is InBand. The gateway and the route agents configure their nodes from the spec, and the active gateway writes the status. Peers cannot read it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -23427,7 +23427,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpoint(ref common.Referen
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the agreed configuration, written by the controllers.",
+							Description: "spec is the configuration that both clusters agreed on, written by the controllers.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.TunnelEndpointSpec{}.OpenAPIModelName()),
 						},
@@ -23502,7 +23502,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TunnelEndpointSpec is the agreed configuration of a tunnel.",
+				Description: "TunnelEndpointSpec is the configuration of a tunnel that both clusters agreed on.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
@@ -23528,7 +23528,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoints are the addresses of the remote gateway, each a host and UDP port, in order of preference. At most 8. Empty means that the remote gateway connects to the local one.",
+							Description: "endpoints are the endpoints of the remote gateway, each a host and UDP port, in order of preference. At most 8. Empty means that the local gateway waits for the remote gateway to connect.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23542,7 +23542,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mtu is the MTU inside the tunnel in bytes, the lower one of both clusters. 0 means that neither has reported one yet; each gateway then uses the MTU of its own network.",
+							Description: "mtu is the MTU inside the tunnel in bytes: the lower of the MTUs that both clusters support. 0 means that neither cluster has reported an MTU yet; each gateway then uses the MTU of its own network.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -23554,7 +23554,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "local are the local CIDRs, first pod CIDRs, then external ones, and what the peer remaps them to. Empty while the tunnel carries only the control plane.",
+							Description: "local are the CIDRs of the local cluster, first pod CIDRs, then external CIDRs, each with the CIDR that the peer remaps it to. Empty while the tunnel carries only control plane traffic.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23572,7 +23572,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "remote are the CIDRs of the peer, first pod CIDRs, then external ones, and what the local cluster remaps them to. Empty while the tunnel carries only the control plane.",
+							Description: "remote are the CIDRs of the peer, first pod CIDRs, then external CIDRs, each with the CIDR that the local cluster remaps it to. Empty while the tunnel carries only control plane traffic.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23590,7 +23590,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "control are the directions in which the tunnel carries control plane traffic. Empty with mode OutOfBand.",
+							Description: "control are the directions of control plane traffic through the tunnel, Serve, Call or both. Empty with mode OutOfBand.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23621,14 +23621,14 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.R
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that the gateway has applied.",
+							Description: "observedGeneration is the generation of the spec that the active gateway has applied.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the tunnel.\n\nPossible enum values:\n - `\"Connected\"` means that the remote gateway replies through the tunnel.\n - `\"Connecting\"` means that the remote gateway does not reply through the tunnel.\n - `\"Error\"` means that the tunnel cannot be configured as agreed; the condition Connected has the reason.",
+							Description: "phase is the state of the tunnel.\n\nPossible enum values:\n - `\"Connected\"` means that the remote gateway replies through the tunnel.\n - `\"Connecting\"` means that the remote gateway does not reply through the tunnel.\n - `\"Error\"` means that the gateway cannot configure the tunnel as spec requires; the condition Connected has the reason.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Connected", "Connecting", "Error"},
@@ -23636,28 +23636,28 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.R
 					},
 					"endpoint": {
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoint is the address and port that packets of the remote gateway come from. Empty before the first handshake.",
+							Description: "endpoint is the address and UDP port from which the local gateway last received packets of the remote gateway. Empty before the first handshake.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the name of the local node with the active gateway.",
+							Description: "gateway is the name of the local node on which the active gateway runs.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"publicKey": {
 						SchemaProps: spec.SchemaProps{
-							Description: "publicKey is the WireGuard public key that the local gateway uses, in base64. Peers receive a new key once it is in use.",
+							Description: "publicKey is the WireGuard public key that the local gateway uses, 32 bytes in base64. The controllers send a new key to the peer after the gateway has started to use it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mtu is the MTU inside the tunnel that the network of the active gateway's node permits, in bytes, independently of the peer. Peers receive it in their NetworkConfig. 0 means unknown, or less than 1280.",
+							Description: "mtu is the MTU inside the tunnel, in bytes, that the network of the active gateway's node permits. The peer receives it in the NetworkConfig of the local cluster. 0 means that it is unknown or less than 1280.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -23671,21 +23671,21 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.R
 					},
 					"latencyMicroseconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "latencyMicroseconds is the round-trip time to the remote gateway in microseconds, the median of the last 15 probes. It is updated when it changes by 20 % and at least 250 microseconds. It is 0 while the tunnel is not connected.",
+							Description: "latencyMicroseconds is the round-trip time to the remote gateway in microseconds, the median of the last 15 probes. It is updated when it changes by at least 20 % and at least 250 microseconds. It is 0 while the tunnel is not connected.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"lossPercent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lossPercent is the percentage of the last 50 probes without a reply. It is updated when it changes by 10 or reaches 0. It is 0 while the tunnel is not connected.",
+							Description: "lossPercent is the percentage of the last 50 probes without a reply. It is updated when it changes by at least 10 percentage points or reaches 0. It is 0 while the tunnel is not connected.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"pathMTU": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pathMTU is the size in bytes of the largest packets that reach the remote gateway and back, if that is less than the agreed MTU; larger packets are not sent then. 0 means that packets of the agreed MTU pass. It keeps its last value while the tunnel is not connected.",
+							Description: "pathMTU is the size in bytes of the largest packets that pass through the tunnel in both directions, if it is less than spec.mtu; the gateway then sends no larger packets. 0 means that packets of the size spec.mtu pass. It keeps its last value while the tunnel is not connected.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -23700,7 +23700,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.R
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Connected, which is True while the remote gateway replies through the tunnel, and PathMTU, which is True if packets of the agreed MTU pass.",
+							Description: "conditions are Connected, which is True while the remote gateway replies through the tunnel, and PathMTU, which is True if packets of the size spec.mtu pass in both directions.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23723,7 +23723,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNode(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualNode is a virtual node of the local cluster, which represents an accepted ResourceOffer or a part of it. The controllers create one for an offer, or one for each of its nodes, in the peer namespace of the provider, and run a virtual kubelet for each; administrators can create more, and set apiAccess, reflection and offloadingPatch of all of them.",
+				Description: "VirtualNode configures one virtual node of the local cluster, which represents an accepted ResourceOffer or one node in it. The controllers create the VirtualNodes of an offer in the peer namespace of the provider, and run a virtual kubelet for each VirtualNode. Administrators can create more VirtualNodes, and can set apiAccess, reflection and offloadingPatch of each.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -23749,14 +23749,14 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNode(ref common.ReferenceC
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the desired state of the node, written by the controllers and administrators.",
+							Description: "spec is the desired state of the virtual node. The controllers write the fields that an offer determines; administrators write apiAccess, reflection and offloadingPatch, and the whole spec of VirtualNodes that they create.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VirtualNodeSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the observed state of the node, written by the controllers.",
+							Description: "status is the observed state of the virtual node, written by the controllers.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VirtualNodeStatus{}.OpenAPIModelName()),
 						},
@@ -23824,7 +23824,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeNetwork(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualNodeNetwork describes how addresses are remapped between the local cluster and the provider. An address in none of the CIDRs cannot be reached. Both lists are empty until the tunnel is agreed upon.",
+				Description: "VirtualNodeNetwork describes how addresses are remapped between the local cluster and the provider. An address that is in none of the CIDRs cannot be reached from the other cluster. Both lists are empty until the clusters have agreed on the configuration of the tunnel.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"local": {
@@ -23834,7 +23834,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeNetwork(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "local are the local CIDRs, and what the provider remaps them to.",
+							Description: "local are the CIDRs of the local cluster, each with the CIDR that the provider remaps it to.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23852,7 +23852,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeNetwork(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "remote are the CIDRs of the provider, and what the local cluster remaps them to.",
+							Description: "remote are the CIDRs of the provider, each with the CIDR that the local cluster remaps it to.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23875,7 +23875,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualNodeReflection selects the objects of offloaded namespaces that are reflected to a provider, and their metadata. ConfigMaps, Secrets, Services with their EndpointSlices, and Ingresses are reflected by default.",
+				Description: "VirtualNodeReflection selects the objects of offloaded namespaces that are reflected to a provider, and which of their labels and annotations are copied. ConfigMaps, Secrets, Services with their EndpointSlices, and Ingresses are reflected by default.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kinds": {
@@ -23885,7 +23885,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "kinds are additional kinds to reflect, and kinds that are reflected in another way than by default. An additional kind has to be in spec.reflectedKinds of the ResourceOffer, and served by both clusters; the condition KindsReflected reports whether it is reflected. At most 32.",
+							Description: "kinds are additional kinds to reflect, and settings for kinds that are reflected by default. An additional kind must be in spec.reflectedKinds of the ResourceOffer and be served by both clusters; the condition KindsReflected reports whether it is reflected. At most 32. Empty reflects the default kinds only.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23903,7 +23903,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedLabels are the keys of labels that reflected objects of all kinds do not have. Keys of liqo.io are not permitted. At most 128.",
+							Description: "excludedLabels are the keys of labels that are not copied to reflected objects of any kind. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23922,7 +23922,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedAnnotations are the keys of annotations that reflected objects of all kinds do not have. Keys of liqo.io are not permitted. At most 128.",
+							Description: "excludedAnnotations are the keys of annotations that are not copied to reflected objects of any kind. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23967,21 +23967,21 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"offerName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offerName is the name of the ResourceOffer in the same namespace that the node represents. The node is deleted when the offer is withdrawn or refused.",
+							Description: "offerName is the name of the ResourceOffer in the same namespace that the node represents. The VirtualNode is deleted when the offer is withdrawn or refused. Empty means that it does not depend on an offer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"offeredNode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offeredNode is the name in spec.nodes of the ResourceOffer of the node that this one represents. Empty represents the offer as a whole. It requires offerName. It cannot change.",
+							Description: "offeredNode is the name, in spec.nodes of the ResourceOffer, of the node that the virtual node represents. Empty means that it represents the offer as a whole. It requires offerName, and cannot change.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources is the capacity of the Node, at least one resource.",
+							Description: "resources is the capacity of the Node, with at least one resource.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -23995,7 +23995,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are added to the Node.",
+							Description: "labels are labels that the virtual kubelet adds to the Node.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -24010,7 +24010,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"apiAccess": {
 						SchemaProps: spec.SchemaProps{
-							Description: "apiAccess determines whether pods on the node have access to the API server of the local cluster with tokens of their ServiceAccounts. Empty is Consumer. Without the value consumerAPIServer of the installation pods have no access in either case.\n\nPossible enum values:\n - `\"Consumer\"` gives access to the API server of the consumer: the tokens of pods are reflected, and host names and environment variables refer to that server.\n - `\"Disabled\"` gives access to none: the tokens of pods are not reflected.",
+							Description: "apiAccess determines whether pods on the node have access to the API server of the local cluster with tokens of their ServiceAccounts. The default is Consumer. Pods have no access if the value consumerAPIServer of the installation is empty.\n\nPossible enum values:\n - `\"Consumer\"` gives access: the ServiceAccount tokens of pods are reflected, and the host name kubernetes.default.svc and the variables KUBERNETES_SERVICE_* refer to the consumer's API server.\n - `\"Disabled\"` gives no access: the ServiceAccount tokens of pods are not reflected.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Consumer", "Disabled"},
@@ -24018,14 +24018,14 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"reflection": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reflection selects the objects of offloaded namespaces that are reflected to the provider. If a provider has several virtual nodes, the reflection of the oldest applies.",
+							Description: "reflection selects the objects of offloaded namespaces that are reflected to the provider. If a provider has several virtual nodes, only the reflection of the oldest VirtualNode applies. Empty uses the defaults.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VirtualNodeReflection{}.OpenAPIModelName()),
 						},
 					},
 					"offloadingPatch": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offloadingPatch changes the pods of the node on the provider. A change of labels, annotations or additional tolerations applies to running pods, any other change to new pods only.",
+							Description: "offloadingPatch changes the remote pods of the virtual node. A change of excludedLabels, excludedAnnotations, or additional tolerations applies to running pods; any other change applies only to new pods.",
 							Ref:         ref(v1alpha1.OffloadingPatch{}.OpenAPIModelName()),
 						},
 					},
@@ -24084,7 +24084,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ingressClasses are the classes of the offer that reflected Ingresses may use. An Ingress with another class gets the first one. Empty leaves the class to the provider.",
+							Description: "ingressClasses are the IngressClasses of the offer, which reflected Ingresses may use. A reflected Ingress has the first class if its own class is not in the list. Empty means that reflected Ingresses have no class, and that the provider selects it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24103,7 +24103,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerClasses are the classes of the offer that reflected Services of type LoadBalancer may use. A Service with another class gets the first one. Empty leaves the class to the provider.",
+							Description: "loadBalancerClasses are the load balancer classes of the offer, which reflected Services of type LoadBalancer may use. A reflected Service has the first class if its own class is not in the list. Empty means that reflected Services have no class, and that the provider selects it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24117,7 +24117,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 					},
 					"network": {
 						SchemaProps: spec.SchemaProps{
-							Description: "network describes how addresses are remapped. It is set if networking is Tunnel; otherwise addresses are the same in both clusters.",
+							Description: "network describes how addresses are remapped. Empty unless networking of the ForeignCluster is Tunnel; addresses are then the same in both clusters.",
 							Ref:         ref(v1alpha1.VirtualNodeNetwork{}.OpenAPIModelName()),
 						},
 					},
@@ -24131,7 +24131,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Ready, the condition of the Node; VirtualKubeletAvailable, which is True while the virtual kubelet runs; NetworkReady, which is True while the pods of both clusters reach each other; and KindsReflected, which is False while a kind of spec.reflection is not reflected.",
+							Description: "conditions are Ready, a copy of the condition Ready of the Node; VirtualKubeletAvailable, which is True while the virtual kubelet runs; NetworkReady, which is True while the pods of both clusters reach each other; and KindsReflected, which is False while a kind in spec.reflection.kinds is not reflected.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24149,7 +24149,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClasses are the StorageClasses of the offer that claims may use on the provider, the default first. Empty if the provider offers no storage.",
+							Description: "storageClasses are the StorageClasses of the offer, which claims may use on the provider, the default class first. Empty if the provider offers no storage.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24163,7 +24163,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 					},
 					"storage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storage is spec.storage of the offer, the storage quota. It is not part of the capacity of the Node.",
+							Description: "storage is spec.storage of the offer, the limits of claims on the provider. It is not part of the capacity of the Node. Empty if the provider offers no storage.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -24187,7 +24187,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolume(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualVolume represents the data of one PersistentVolumeClaim of the virtual StorageClass: the cluster that stores it, the pods that mount it, and the progress of a move. It has the name of the claim. The controllers create and delete it with the claim, and the verb move writes its spec.",
+				Description: "VirtualVolume represents the data of one PersistentVolumeClaim of the virtual StorageClass: the cluster that stores it, the pods that mount it, and the progress of a move. It has the namespace and name of the claim. The controllers create it with the claim and delete it after the claim.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -24213,7 +24213,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolume(ref common.Referenc
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the requested move, written by the verb move.",
+							Description: "spec is the requested move. The verb move writes it.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VirtualVolumeSpec{}.OpenAPIModelName()),
 						},
@@ -24287,12 +24287,12 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeSpec(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualVolumeSpec is the desired state of the data.",
+				Description: "VirtualVolumeSpec is the desired location of the data.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"move": {
 						SchemaProps: spec.SchemaProps{
-							Description: "move is the requested move. Removing it cancels a move that has not switched to its target yet. It remains when the move has ended.",
+							Description: "move is the requested move. Removing it cancels the move, unless the claim is already bound to the target volume. It is not removed when the move ends. Empty means that no move was requested.",
 							Ref:         ref(v1alpha1.RequestedMove{}.OpenAPIModelName()),
 						},
 					},
@@ -24308,12 +24308,12 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeStatus(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualVolumeStatus is the observed state of the data.",
+				Description: "VirtualVolumeStatus is the observed location and state of the data.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the data.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to its volume.\n - `\"Lost\"` means that the claim was bound, and its volume is gone, in the local cluster or on the provider.\n - `\"Moving\"` means that the data is being moved.\n - `\"Provisioning\"` means that the volume is being provisioned.\n - `\"WaitingForFirstConsumer\"` means that no cluster is selected yet: the claim waits for its first pod.",
+							Description: "phase is the state of the data.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to its volume.\n - `\"Lost\"` means that the claim was bound, and that its volume in the local cluster or on the provider no longer exists.\n - `\"Moving\"` means that the data is being moved.\n - `\"Provisioning\"` means that the volume is being provisioned.\n - `\"WaitingForFirstConsumer\"` means that the claim waits for its first pod, whose node determines the cluster.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Bound", "Lost", "Moving", "Provisioning", "WaitingForFirstConsumer"},
@@ -24327,7 +24327,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeStatus(ref common.Re
 					},
 					"capacity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "capacity is the capacity of the volume in bytes.",
+							Description: "capacity is the capacity of the volume in bytes. Empty before the volume exists.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
@@ -24338,7 +24338,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeStatus(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "mountedBy are the names of the first 16 pods that mount the claim and have not ended.",
+							Description: "mountedBy are the names of the first 16 pods that mount the claim and have not ended. Empty if no pod mounts it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24352,7 +24352,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeStatus(ref common.Re
 					},
 					"move": {
 						SchemaProps: spec.SchemaProps{
-							Description: "move is the progress of the current move, or the result of the last one.",
+							Description: "move is the progress of the current move, or the result of the last move. Empty before the first move.",
 							Ref:         ref(v1alpha1.MoveProgress{}.OpenAPIModelName()),
 						},
 					},
@@ -24389,12 +24389,12 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeFenceStatus(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VolumeFenceStatus lists the pods that use a volume that is being moved. A pod that was deleted by force counts until its node reported its end.",
+				Description: "VolumeFenceStatus lists the pods that use a volume that a move is locking. A pod that was force deleted is listed until its node has reported that it ended.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "id is the value of spec.fence that this answers.",
+							Description: "id is the value of spec.fence for which users were determined.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -24407,7 +24407,7 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeFenceStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "users are the names of the first 16 pods, except the movers, that use the volume. Empty means that none does.",
+							Description: "users are the names of the first 16 pods, apart from the movers, that use the volume. Empty means that no pod uses it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24435,7 +24435,7 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeLocation(ref common.Referen
 				Properties: map[string]spec.Schema{
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is the name of the ForeignCluster that stores the data. Empty is the local cluster, or a provider that is no longer a peer.",
+							Description: "clusterName is the name of the ForeignCluster of the provider that stores the data. Empty if the local cluster stores the data, or if the provider is no longer a peer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -24449,7 +24449,7 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeLocation(ref common.Referen
 					},
 					"storageClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClassName is the StorageClass of the volume in that cluster.",
+							Description: "storageClassName is the StorageClass of the volume in the cluster that stores the data.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -24470,7 +24470,7 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeLocation(ref common.Referen
 					},
 					"claimName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "claimName is the name of the ShadowVolumeClaim and of the claim on the provider. Empty if the local cluster stores the data.",
+							Description: "claimName is the name of the ShadowVolumeClaim and of the PersistentVolumeClaim on the provider. Empty if the local cluster stores the data.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -14,15 +14,17 @@ import (
 // AddressMappingApplyConfiguration represents a declarative configuration of the AddressMapping type for use
 // with apply.
 //
-// AddressMapping is the allocation of a remapped CIDR or address from an AddressPool. The
-// controllers create one for each CIDR of a peer and for each endpoint that they expose to one;
-// administrators can create more. The API server allocates the CIDR or address when the object is
-// created, and releases it when the object is gone. Allocations of a cluster never overlap.
+// AddressMapping is the allocation of a CIDR or address from an AddressPool for one peer. The
+// controllers create an AddressMapping for each CIDR of the peer and for each non-pod endpoint that
+// they expose to the peer; administrators can create more. The API server allocates the CIDR or
+// address when the object is created, and releases it when the object is deleted. Allocations never
+// overlap, also those from different pools.
 type AddressMappingApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the source and the target of the mapping. It cannot change, except for its ports.
+	// spec is the CIDR or address to map, and the CIDR or address that replaces it. The creator of
+	// the object writes it, except mapped. Only ports can change.
 	Spec *AddressMappingSpecApplyConfiguration `json:"spec,omitempty"`
 }
 

@@ -8,24 +8,27 @@ package v1alpha1
 // AddressMappingSpecApplyConfiguration represents a declarative configuration of the AddressMappingSpec type for use
 // with apply.
 //
-// AddressMappingSpec is the source and the target of a mapping.
+// AddressMappingSpec is the CIDR or address that is mapped, and its replacement.
 type AddressMappingSpecApplyConfiguration struct {
-	// clusterID is the UID of the namespace kube-system of the peer that the mapping is for.
+	// clusterID is the UID of the namespace kube-system of the peer.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// pool is the name of the AddressPool to allocate from. The default is default.
+	// pool is the name of the AddressPool to allocate from. The default is the pool named
+	// "default".
 	Pool *string `json:"pool,omitempty"`
-	// cidr is a CIDR of the peer. It is mapped to itself unless it overlaps a reserved CIDR of the
-	// pool or another mapping; otherwise to a CIDR of the pool of the same length. Exactly one of
-	// cidr and address is set.
+	// cidr is a CIDR of the peer. If it overlaps a reserved CIDR of the pool or another mapping,
+	// the API server maps it to a free CIDR of the pool with the same prefix length, and otherwise
+	// to itself. Exactly one of cidr and address is required.
 	CIDR *string `json:"cidr,omitempty"`
 	// address is the address of an endpoint that the local cluster exposes to the peer. It is
-	// always mapped to an address of the pool. Exactly one of cidr and address is set.
+	// always mapped to an address of the pool. Exactly one of cidr and address is required.
 	Address *string `json:"address,omitempty"`
-	// mapped is the allocated CIDR or address. The API server sets it; a request with a value is
-	// refused if that is in use.
+	// mapped is the allocated CIDR or address. Empty at creation lets the API server choose a free
+	// one. A value requests exactly that CIDR or address; the creation is refused with 403 if it is
+	// in use, reserved or not in the pool.
 	Mapped *string `json:"mapped,omitempty"`
-	// ports are the ports of address that the peer may connect to, at most 32. Empty permits all. A
-	// change does not affect established connections. It is forbidden with cidr.
+	// ports are the ports of address that the peer may connect to, at most 32. Empty permits all
+	// ports. Ports are forbidden together with cidr. A change does not affect established
+	// connections.
 	Ports []AddressMappingPortApplyConfiguration `json:"ports,omitempty"`
 }
 

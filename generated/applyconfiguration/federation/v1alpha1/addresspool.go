@@ -14,14 +14,15 @@ import (
 // AddressPoolApplyConfiguration represents a declarative configuration of the AddressPool type for use
 // with apply.
 //
-// AddressPool is the address space that AddressMappings are allocated from. The controllers keep
-// the pools default and external as the values of the chart define, unless an administrator created
-// them. An allocation is taken from all pools that contain it.
+// AddressPool is the address space that AddressMappings are allocated from. The controllers create
+// the pools "default" and "external" from the values of the chart and keep them up to date; a pool
+// that an administrator created is not changed. If the CIDRs of two pools overlap, an allocation
+// from one pool is in use in the other pool too.
 type AddressPoolApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the address space, written by the controllers or an administrator.
+	// spec is the address space of the pool, written by the controllers or by an administrator.
 	Spec *AddressPoolSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is the usage of the pool, written by the API server.
 	Status *AddressPoolStatusApplyConfiguration `json:"status,omitempty"`

@@ -12,11 +12,11 @@ package v1alpha1
 type AddressPoolCIDRStatusApplyConfiguration struct {
 	// cidr is one of the CIDRs in spec.cidrs.
 	CIDR *string `json:"cidr,omitempty"`
-	// usedPercent is the percentage that is reserved or allocated, by mappings of any pool, rounded
-	// down. 100 means that nothing is free.
+	// usedPercent is the percentage of the addresses in cidr that are reserved, or allocated to
+	// mappings of this or another pool, rounded down. 100 means that no address is free.
 	UsedPercent *int32 `json:"usedPercent,omitempty"`
-	// largestFree is the largest CIDR that can still be allocated. Empty means that nothing is
-	// free.
+	// largestFree is the largest CIDR within cidr that can still be allocated. Empty means that no
+	// address is free.
 	LargestFree *string `json:"largestFree,omitempty"`
 }
 

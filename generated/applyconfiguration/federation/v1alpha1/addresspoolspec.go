@@ -9,14 +9,14 @@ package v1alpha1
 // with apply.
 //
 // AddressPoolSpec is the address space of a pool. A change applies to mappings that are created
-// afterwards; existing ones keep their allocations.
+// afterwards; existing mappings keep their allocations.
 type AddressPoolSpecApplyConfiguration struct {
-	// cidrs are the IPv4 and IPv6 CIDRs to allocate from, in the order in which they are used. 1 to
-	// 64, disjoint.
+	// cidrs are the IPv4 and IPv6 CIDRs to allocate from, in order of use: the next CIDR is used
+	// when the previous ones have no free range. 1 to 64 CIDRs, which must not overlap.
 	CIDRs []string `json:"cidrs,omitempty"`
-	// reserved are CIDRs that are never allocated, and that no CIDR of a peer may keep: the CIDRs
-	// of local pods, Services and nodes, and other destinations of local pods. They need not be in
-	// cidrs. At most 256.
+	// reserved are CIDRs that are never allocated; a CIDR of a peer that overlaps one of them is
+	// remapped. The controllers list the CIDRs of local pods, Services and nodes, and other
+	// destinations of local pods. They can lie outside cidrs. At most 256. Empty reserves none.
 	Reserved []string `json:"reserved,omitempty"`
 }
 

@@ -12,9 +12,9 @@ package v1alpha1
 type AddressPoolStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// mappings is the number of AddressMappings that name the pool.
+	// mappings is the number of AddressMappings with this pool in spec.pool.
 	Mappings *int64 `json:"mappings,omitempty"`
-	// cidrs are the CIDRs of the pool with their usage.
+	// cidrs are the CIDRs of the pool, each with its usage.
 	CIDRs []AddressPoolCIDRStatusApplyConfiguration `json:"cidrs,omitempty"`
 }
 

@@ -8,13 +8,13 @@ package v1alpha1
 // CIDRMappingApplyConfiguration represents a declarative configuration of the CIDRMapping type for use
 // with apply.
 //
-// CIDRMapping is a CIDR of a cluster, and the CIDR that replaces it in another one. The offset of
-// an address in the CIDR does not change.
+// CIDRMapping is a CIDR of one cluster and the remapped CIDR that replaces it in another cluster.
+// Remapping changes only the prefix of an address.
 type CIDRMappingApplyConfiguration struct {
-	// cidr is the CIDR in its own cluster.
+	// cidr is the CIDR in the cluster whose pods or external endpoints have its addresses.
 	CIDR *string `json:"cidr,omitempty"`
-	// mapped is the CIDR of the same family and length in the other cluster. It equals cidr unless
-	// cidr is in use in that cluster.
+	// mapped is the CIDR by which the other cluster reaches cidr, of the same address family and
+	// prefix length. It equals cidr unless cidr is in use in the other cluster.
 	Mapped *string `json:"mapped,omitempty"`
 }
 

@@ -14,8 +14,8 @@ import (
 // ClusterInfoApplyConfiguration represents a declarative configuration of the ClusterInfo type for use
 // with apply.
 //
-// ClusterInfo describes the local cluster. There is one, named local. The controllers write it; the
-// gateway, the route agents and administrators read it. It has no spec.
+// ClusterInfo describes the local cluster. A cluster has exactly one, named local. The controllers
+// write it; the gateway, the route agents and administrators read it. It has no spec.
 type ClusterInfoApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name is local.

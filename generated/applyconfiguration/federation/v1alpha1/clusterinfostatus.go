@@ -14,26 +14,30 @@ import (
 //
 // ClusterInfoStatus is the description of the local cluster.
 type ClusterInfoStatusApplyConfiguration struct {
-	// clusterID is the UID of the namespace kube-system.
+	// clusterID is the UID of the namespace kube-system of the local cluster. Empty before the
+	// controllers have read it.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// clusterName is the name that the cluster presents to peers, from the value clusterName.
+	// clusterName is the name that the cluster presents to peers, from the value clusterName of the
+	// chart.
 	ClusterName *string `json:"clusterName,omitempty"`
-	// labels are the value clusterLabels, which the virtual nodes of consumers get. A
-	// ForeignCluster can add and override labels in spec.incomingPolicy.labels.
+	// labels are the labels that virtual nodes of this cluster get on its consumers, from the value
+	// clusterLabels of the chart. spec.incomingPolicy.labels of a ForeignCluster adds and overrides
+	// labels for one consumer.
 	Labels map[string]string `json:"labels,omitempty"`
-	// version is the version of the software.
+	// version is the version of the controllers that wrote the status.
 	Version *string `json:"version,omitempty"`
-	// features are the optional features that the cluster supports in negotiations with peers.
+	// features are the names of the optional features that the cluster supports and reports to its
+	// peers.
 	Features []string `json:"features,omitempty"`
-	// gateway is what a peer needs for a tunnel to this cluster. Empty while the gateway has no
-	// key.
+	// gateway is the public key and the endpoints of the local gateway, which an administrator of a
+	// peer sets for mode InBand. Empty until the gateway has generated its key.
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
-	// ranges are the CIDRs in use in the cluster, each with its source: first the CIDRs of pods,
-	// then of Services and nodes, external and reserved ones. At most 2048.
+	// ranges are the CIDRs in use in the cluster, each with its source, ordered by use: Pods,
+	// Services, Nodes, External, Reserved. At most 2048.
 	Ranges []ClusterRangeApplyConfiguration `json:"ranges,omitempty"`
 	// conditions are RangesKnown, which is True while the CIDRs of the pods are known, and
 	// RangesConsistent, which is False while two sources disagree, a value of the chart contradicts
-	// what is detected, or a tunnel uses ranges that are no longer detected.
+	// a detected range, or a tunnel uses ranges that are no longer detected.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

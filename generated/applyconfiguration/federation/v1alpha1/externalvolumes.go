@@ -8,8 +8,8 @@ package v1alpha1
 // ExternalVolumesApplyConfiguration represents a declarative configuration of the ExternalVolumes type for use
 // with apply.
 //
-// ExternalVolumes are kinds of volumes that pods of consumers may use without a claim. Their source
-// is not changed on the provider.
+// ExternalVolumes are volume types and CSI drivers that pods of a consumer may use without a claim.
+// The volume source in a remote pod is the same as in the local pod.
 type ExternalVolumesApplyConfiguration struct {
 	// types are volume types, by their names in the volumes of a pod: fc, iscsi and nfs. Empty
 	// permits none.

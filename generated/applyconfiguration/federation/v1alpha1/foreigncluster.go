@@ -17,15 +17,17 @@ import (
 // ForeignCluster represents a peer, a cluster that is a provider or a consumer of the local
 // cluster, or both. Administrators write the spec, directly or by the verb peer, and the
 // controllers write the status. On a provider, the controllers create the ForeignCluster of a
-// consumer that uses an invitation. Its name is the local name of the peer.
+// consumer that uses an invitation. The name of the object is the name of the peer within the local
+// cluster.
 type ForeignClusterApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters,
 	// because namespaces and nodes are named after it.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the desired state of the peering, written by administrators of the local cluster.
+	// spec is the desired state of both peerings with the peer, written by administrators of the
+	// local cluster.
 	Spec *ForeignClusterSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the observed state of the peering, written by the controllers.
+	// status is the observed state of both peerings with the peer, written by the controllers.
 	Status *ForeignClusterStatusApplyConfiguration `json:"status,omitempty"`
 }
 

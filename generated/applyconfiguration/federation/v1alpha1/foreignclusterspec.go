@@ -13,60 +13,65 @@ import (
 // ForeignClusterSpecApplyConfiguration represents a declarative configuration of the ForeignClusterSpec type for use
 // with apply.
 //
-// ForeignClusterSpec is the desired state of the peering with one cluster.
+// ForeignClusterSpec is the desired state of the outgoing and the incoming peering with one peer.
 type ForeignClusterSpecApplyConfiguration struct {
-	// clusterID is the UID of the namespace kube-system of the peer. Empty takes the ID of the
-	// cluster that answers at server. Mode InBand requires it. It cannot change once it is set.
+	// clusterID is the UID of the namespace kube-system of the peer. If it is empty, the
+	// controllers set it to the ID of the cluster that answers at server. It is required with mode
+	// InBand, and cannot change once it is set.
 	ClusterID *string `json:"clusterID,omitempty"`
 	// outgoing enables the peering in which the local cluster is the consumer; it requires server.
-	// The default is Disabled. Setting it back to Disabled ends the peering: pods on the virtual
-	// nodes are evicted, and spec.volumes.onUnoffload of each NamespaceOffloading decides what
-	// happens to data on the peer.
+	// The default is Disabled. A change from Enabled to Disabled ends the peering: pods on the
+	// virtual nodes are evicted, and spec.volumes.onUnoffload of each NamespaceOffloading
+	// determines what happens to the data that the peer stores.
 	Outgoing *federationv1alpha1.PeeringIntent `json:"outgoing,omitempty"`
 	// incoming enables the peering in which the local cluster is the provider. The default is
-	// Disabled. The controllers set it to Enabled when the peer uses an invitation. Setting it back
-	// to Disabled withdraws the offers and revokes the identity of the peer.
+	// Disabled. The controllers set it to Enabled when the peer uses an invitation. A change from
+	// Enabled to Disabled withdraws the offers to the peer and revokes its identity.
 	Incoming *federationv1alpha1.PeeringIntent `json:"incoming,omitempty"`
 	// server is the https URL of the Kubernetes API of the peer, for example
-	// https://milan.example.org:6443. It is required if outgoing is Enabled; no connection is ever
-	// opened to a cluster that is only a consumer.
+	// https://milan.example.org:6443. It is required if outgoing is Enabled, and not used
+	// otherwise: a provider opens no connection to its consumers.
 	Server *string `json:"server,omitempty"`
 	// caBundle holds the PEM encoded certificate authorities that the certificate of server is
-	// verified with, at most 256 certificates and 256 KiB. Empty uses the authorities of the
-	// system.
+	// verified with, at most 256 certificates and 256 KiB. Empty uses the system's root
+	// certificates.
 	CABundle []byte `json:"caBundle,omitempty"`
-	// proxyURL is the URL of an http or https proxy on the path to server, for example
-	// http://proxy.example.org:3128, without credentials. Connections are opened with the method
+	// proxyURL is the URL of an http or https proxy for connections to server, for example
+	// http://proxy.example.org:3128, without credentials. The proxy must support the method
 	// CONNECT. Empty connects directly. It is forbidden with mode InBand.
 	ProxyURL *string `json:"proxyURL,omitempty"`
 	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the
 	// installation namespace, whose key token holds the token of the invitation. It is required
-	// until the provider has issued an identity. The verb peer creates the Secret and sets the
-	// name.
+	// until the provider has issued an identity. The verb peer creates the Secret and sets this
+	// field.
 	InvitationSecretName *string `json:"invitationSecretName,omitempty"`
-	// resources is the amount of each resource that the local cluster requests of the peer. Empty
-	// requests all that the policy of the provider allows. It is used if outgoing is Enabled.
+	// resources is the amount of each resource that the local cluster requests from the peer. Empty
+	// requests as much as the policy of the peer allows. It has no effect unless outgoing is
+	// Enabled.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
-	// outgoingPolicy is the decision about resource offers of the peer.
+	// outgoingPolicy is the decision of a local administrator about the resource offers of the
+	// peer. Empty applies the value policy.autoAccept of the installation.
 	OutgoingPolicy *PeeringAnswerApplyConfiguration `json:"outgoingPolicy,omitempty"`
-	// incomingPolicy is the decision about resource requests of the peer, what the peer is offered,
-	// and how long its workloads are kept without a heartbeat.
+	// incomingPolicy determines whether resource requests of the peer are accepted, which resources
+	// the peer is offered, and how long its workloads are kept without a heartbeat. Empty fields
+	// use the corresponding values under policy of the installation.
 	IncomingPolicy *IncomingPolicyApplyConfiguration `json:"incomingPolicy,omitempty"`
-	// disconnectTimeoutSeconds is the time, in seconds, that the end of a peering waits for the
-	// peer, 0 to 86400. Afterwards the local cluster removes its own part. The default is 300. With
-	// 0 the peering ends at once, and the data that the peer stores is not deleted.
+	// disconnectTimeoutSeconds is the time, in seconds, to wait for the peer when a peering ends, 0
+	// to 86400. When it has passed, the local cluster deletes its own objects of the peering
+	// without the peer. The default is 300. With 0 the local cluster does not wait, and the data
+	// that the peer stores is not deleted.
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
-	// networking selects pod connectivity between the clusters. Both clusters have to select the
-	// same value. Empty uses the value networking of the installation.
+	// networking selects pod connectivity between the clusters. Both clusters must select the same
+	// value. Empty uses the value networking of the installation.
 	Networking *federationv1alpha1.NetworkingMode `json:"networking,omitempty"`
 	// cordoned stops new pods in both directions, like kubectl cordon does for a node: the virtual
-	// nodes of the peer are cordoned, and the offers to the peer are emptied. Running pods are not
-	// affected. The default is false.
+	// nodes of the peer are cordoned, and offers to the peer contain no resources. Running pods are
+	// not affected. The default is false.
 	Cordoned *bool `json:"cordoned,omitempty"`
 	// mode is the path of control plane traffic between the clusters. The default is OutOfBand.
 	Mode *federationv1alpha1.PeeringMode `json:"mode,omitempty"`
-	// gateway is the gateway of the peer, to which a tunnel is established before anything else. It
-	// is required with mode InBand, and ignored otherwise.
+	// gateway is the gateway of the peer. With mode InBand it is required, and the tunnel to it is
+	// established before any other step of the peering. It is ignored with mode OutOfBand.
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
 }
 

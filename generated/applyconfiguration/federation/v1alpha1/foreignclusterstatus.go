@@ -14,7 +14,8 @@ import (
 // ForeignClusterStatusApplyConfiguration represents a declarative configuration of the ForeignClusterStatus type for use
 // with apply.
 //
-// ForeignClusterStatus is the observed state of a peering.
+// ForeignClusterStatus is the observed state of the outgoing and the incoming peering with one
+// peer.
 type ForeignClusterStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
@@ -22,13 +23,15 @@ type ForeignClusterStatusApplyConfiguration struct {
 	OutgoingPeering *federationv1alpha1.PeeringPhase `json:"outgoingPeering,omitempty"`
 	// incomingPeering is the state of the peering in which the local cluster is the provider.
 	IncomingPeering *federationv1alpha1.PeeringPhase `json:"incomingPeering,omitempty"`
-	// networking is the state of pod connectivity between the clusters.
+	// networking is the state of pod connectivity between the clusters. It is None if
+	// spec.networking selects None.
 	Networking *federationv1alpha1.PeeringPhase `json:"networking,omitempty"`
-	// latencyMicroseconds is the round-trip time to the gateway of the peer through the tunnel, in
+	// latencyMicroseconds is the round-trip time through the tunnel to the gateway of the peer, in
 	// microseconds. It is 0 while the tunnel is not connected.
 	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
-	// authentication is the state of the identities of the enabled directions; with two of them, of
-	// the one that is not established.
+	// authentication is the state of the identities in the enabled directions. If both directions
+	// are enabled, it is Established only if both identities are; otherwise it is the state of one
+	// that is not.
 	Authentication *federationv1alpha1.PeeringPhase `json:"authentication,omitempty"`
 	// peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the
 	// provider. Empty without an outgoing peering.
@@ -39,19 +42,21 @@ type ForeignClusterStatusApplyConfiguration struct {
 	// remoteTenantNamespace is the namespace on the provider in which the local cluster writes its
 	// requests. Empty without an outgoing peering.
 	RemoteTenantNamespace *string `json:"remoteTenantNamespace,omitempty"`
-	// identityExpirationTime is the time at which the identity of the local cluster at the provider
-	// expires. It is renewed at two thirds of its lifetime.
+	// identityExpirationTime is when the identity of the local cluster at the provider expires. The
+	// controllers renew the identity after two thirds of its lifetime. Empty without an identity.
 	IdentityExpirationTime *v1.Time `json:"identityExpirationTime,omitempty"`
-	// virtualNodes is the number of virtual nodes of the provider.
+	// virtualNodes is the number of virtual nodes that represent the peer in the local cluster.
 	VirtualNodes *int32 `json:"virtualNodes,omitempty"`
-	// gateway is the gateway of the local cluster, to be set as spec.gateway of the ForeignCluster
-	// on the peer. It is set if mode is InBand.
+	// gateway is the gateway of the local cluster, which an administrator of the peer sets as
+	// spec.gateway of its ForeignCluster. Empty unless mode is InBand.
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
-	// conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain the fields
-	// of these names; Ready, which is True while every enabled direction is established;
-	// ConsumerAlive, which is False since the heartbeat of the consumer expired; Networking, which
-	// is True while the tunnel is connected; and VolumesReleased, which is False while the end of
-	// an outgoing peering waits for data on the provider. Their messages describe what to do.
+	// conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain
+	// outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled
+	// peering is established and every virtual node is ready; ConsumerAlive, which is False once
+	// the heartbeat of the consumer is expired; Networking, which is True while the tunnel is
+	// connected; and VolumesReleased, which is False while the end of the outgoing peering waits
+	// until data on the provider is moved or deleted. The message of a condition that is not True
+	// states what to do.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

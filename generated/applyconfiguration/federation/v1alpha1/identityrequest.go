@@ -15,18 +15,20 @@ import (
 // with apply.
 //
 // IdentityRequest is the request of a consumer for an identity at a provider. The consumer creates
-// it on the provider with the token of an invitation, and the controllers of the provider answer in
-// the status. Its name is the name of the ServiceAccount of the invitation, so an invitation gives
-// one identity; repeating the request has the same result. Deleting it revokes the identity.
+// it on the provider with the token of an invitation, and the controllers of the provider write the
+// identity to the status. The name is the name of the ServiceAccount that the token belongs to, so
+// each invitation issues one identity; creating the request again returns the same result. Deleting
+// the object revokes the identity.
 type IdentityRequestApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata. The name is the name of the ServiceAccount of the
-	// invitation.
+	// metadata is the standard object metadata. The name is the name of the ServiceAccount that the
+	// token of the invitation belongs to.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the request, written by the consumer. Only request can change. An identity is renewed
-	// with a POST to the subresource identity of the ResourceRequest.
+	// spec is the request, written by the consumer. Only spec.request can change. An identity is
+	// renewed with a POST to the subresource identity of the ResourceRequest.
 	Spec *IdentityRequestSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the answer, written by the controllers of the provider.
+	// status is the issued identity or the reason for a refusal, written by the controllers of the
+	// provider.
 	Status *IdentityRequestStatusApplyConfiguration `json:"status,omitempty"`
 }
 

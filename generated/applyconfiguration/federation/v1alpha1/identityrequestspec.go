@@ -13,8 +13,8 @@ type IdentityRequestSpecApplyConfiguration struct {
 	// clusterID is the UID of the namespace kube-system of the consumer. It cannot change.
 	ClusterID *string `json:"clusterID,omitempty"`
 	// clusterName is the name that the consumer presents, a DNS label of at most 40 characters. The
-	// provider names the ForeignCluster after it, with a suffix if the name is in use. It cannot
-	// change.
+	// provider gives the ForeignCluster of the consumer this name, with a suffix if the name is in
+	// use. It cannot change.
 	ClusterName *string `json:"clusterName,omitempty"`
 	// request is a PEM encoded PKCS #10 certificate signing request of at most 8 KiB, with an ECDSA
 	// key on P-256 or P-384, or an Ed25519 key. Its common name is the uid of the PeeringToken, its

@@ -12,17 +12,22 @@ import (
 // IdentityRequestStatusApplyConfiguration represents a declarative configuration of the IdentityRequestStatus type for use
 // with apply.
 //
-// IdentityRequestStatus is the answer to an IdentityRequest.
+// IdentityRequestStatus is the response of the provider to an IdentityRequest.
 type IdentityRequestStatusApplyConfiguration struct {
-	// certificate is the PEM encoded certificate chain. Empty if the identity is a ServiceAccount.
+	// certificate is the PEM encoded certificate chain of the identity. Empty before it is issued,
+	// or if the identity is a ServiceAccount.
 	Certificate []byte `json:"certificate,omitempty"`
 	// serviceAccountName is the name of the ServiceAccount in the tenant namespace that is the
-	// identity of the consumer, if the provider signs no certificates. The consumer requests its
-	// tokens by the TokenRequest API, the first one with its former credentials.
+	// identity of the consumer, if the provider signs no certificates. Empty otherwise. The
+	// consumer requests tokens of the ServiceAccount with the TokenRequest API: the first one with
+	// the token of its invitation or with its previous identity, and each further one with the
+	// current token.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
-	// clusterID is the UID of the namespace kube-system of the provider.
+	// clusterID is the UID of the namespace kube-system of the provider. Empty before the request
+	// is accepted.
 	ClusterID *string `json:"clusterID,omitempty"`
 	// tenantNamespace is the namespace on the provider in which the consumer writes its requests.
+	// Empty before the request is accepted.
 	TenantNamespace *string `json:"tenantNamespace,omitempty"`
 	// conditions are Accepted, which is True if the provider admits the consumer, and Issued, which
 	// is True once the certificate is issued.

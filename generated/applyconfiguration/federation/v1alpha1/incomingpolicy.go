@@ -20,37 +20,38 @@ type IncomingPolicyApplyConfiguration struct {
 	// sharePercent is the percentage of the allocatable resources of the shared nodes that the
 	// consumer is offered, 1 to 100. Empty uses the value policy.sharePercent of the installation.
 	SharePercent *int32 `json:"sharePercent,omitempty"`
-	// limits is the largest amount of each resource that the consumer is offered, also of extended
-	// resources; 0 offers none. requests.storage, persistentvolumeclaims and
-	// <class>.storageclass.storage.k8s.io/requests.storage limit its claims; without
-	// requests.storage no storage is offered. A resource that is not listed uses the value
+	// limits is the maximum amount of each resource, including extended resources, that the
+	// consumer is offered; 0 offers none of the resource. requests.storage, persistentvolumeclaims
+	// and <class>.storageclass.storage.k8s.io/requests.storage limit the claims of the consumer;
+	// without requests.storage no storage is offered. Resources that are not listed use the value
 	// policy.limits of the installation.
 	Limits *v1.ResourceList `json:"limits,omitempty"`
-	// nodeSelector selects the nodes that are shared with the consumer by their labels: offers are
-	// a part of their resources, and new pods of the consumer run on them only. Running pods are
-	// not affected by a change. Empty uses the value policy.nodeSelector of the installation.
+	// nodeSelector selects, by labels, the nodes that are shared with the consumer: offers are
+	// computed from their resources, and new pods of the consumer run only on them. A change does
+	// not affect running pods. Empty uses the value policy.nodeSelector of the installation.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// shape selects how the shared nodes are offered. Empty uses the value policy.shape of the
 	// installation.
 	Shape *federationv1alpha1.OfferShape `json:"shape,omitempty"`
 	// labels are added to the virtual nodes of the consumer. They are merged with the value
-	// clusterLabels of the installation, and have precedence.
+	// clusterLabels of the installation, and override its labels with the same keys.
 	Labels map[string]string `json:"labels,omitempty"`
 	// storageClasses are the names of the StorageClasses that claims of the consumer may use, the
-	// default first. At most 64. Empty uses the value policy.storageClasses of the installation.
+	// default class first. At most 64. Empty uses the value policy.storageClasses of the
+	// installation.
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
-	// the default first; an Ingress with another class is refused. At most 64. Empty uses the value
-	// policy.ingressClasses of the installation.
+	// the default class first; an Ingress with another class is refused. At most 64. Empty uses the
+	// value policy.ingressClasses of the installation.
 	IngressClasses []string `json:"ingressClasses,omitempty"`
 	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
-	// default first; a Service with another class is refused. At most 64. Empty uses the value
-	// policy.loadBalancerClasses of the installation.
+	// default class first; a Service with another class is refused. At most 64. Empty uses the
+	// value policy.loadBalancerClasses of the installation.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// orphanTTL is the time after the last heartbeat of the consumer after which the incoming
-	// peering ends and its workloads are removed, for example 72h: at least 1m, or 0s for never.
-	// Empty uses the value policy.orphanTTL of the installation, which is 0s by default. A consumer
-	// that never sent a heartbeat is kept.
+	// orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for
+	// example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s
+	// keeps them without a limit. Empty uses the value policy.orphanTTL of the installation, which
+	// is 0s by default. It does not apply to a consumer that has never sent a heartbeat.
 	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty"`
 	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
 	// without a claim. Empty uses the value policy.externalVolumes of the installation, which is

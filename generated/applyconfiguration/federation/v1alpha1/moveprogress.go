@@ -14,46 +14,50 @@ import (
 // MoveProgressApplyConfiguration represents a declarative configuration of the MoveProgress type for use
 // with apply.
 //
-// MoveProgress is the observed state of a move.
+// MoveProgress is the progress of a running move, or the result of a move that has ended.
 type MoveProgressApplyConfiguration struct {
-	// id is spec.move.id of the move.
+	// id is the ID of the move, from spec.move.id of the VirtualVolume.
 	ID *string `json:"id,omitempty"`
-	// phase is the step of the move.
+	// phase is the current step of the move, or its result.
 	Phase *federationv1alpha1.MovePhase `json:"phase,omitempty"`
-	// message is what the move waits for, or why it ended.
+	// message is what the move waits for, or the reason for its result.
 	Message *string `json:"message,omitempty"`
 	// source is the location that the data is copied from.
 	Source *VolumeLocationApplyConfiguration `json:"source,omitempty"`
 	// target is the location that the data is copied to.
 	Target *VolumeLocationApplyConfiguration `json:"target,omitempty"`
-	// claimUID is the UID of the claim when the move began. The switch to the target creates the
-	// claim again.
+	// claimUID is the UID that the claim had when the move began. Its UID changes in phase
+	// Switching, which deletes the claim and creates it again.
 	ClaimUID *types.UID `json:"claimUID,omitempty"`
 	// startTime is the time at which the move began.
 	StartTime *v1.Time `json:"startTime,omitempty"`
-	// phaseTime is the time at which the phase began.
+	// phaseTime is the time at which the current phase began.
 	PhaseTime *v1.Time `json:"phaseTime,omitempty"`
-	// completionTime is the time at which the move ended.
+	// completionTime is the time at which the move ended. Empty while it runs.
 	CompletionTime *v1.Time `json:"completionTime,omitempty"`
-	// passes is the number of complete passes over the volume.
+	// passes is how many times all files were compared and changed files copied. Online moves
+	// repeat this until few changes remain.
 	Passes *int32 `json:"passes,omitempty"`
 	// bytesTotal is the total size of the files of the source in bytes.
 	BytesTotal *int64 `json:"bytesTotal,omitempty"`
-	// bytesCopied is the part of bytesTotal that the target has.
+	// bytesCopied is the size in bytes of the files that the target already has, at most
+	// bytesTotal.
 	BytesCopied *int64 `json:"bytesCopied,omitempty"`
 	// filesTotal is the number of files of the source.
 	FilesTotal *int64 `json:"filesTotal,omitempty"`
-	// filesCopied is the part of filesTotal that the target has.
+	// filesCopied is the number of files that the target already has, at most filesTotal.
 	FilesCopied *int64 `json:"filesCopied,omitempty"`
-	// bytesPerSecond is the transfer rate of the current pass.
+	// bytesPerSecond is the transfer rate of the current pass over the files, in bytes per second.
+	// 0 while no data is copied.
 	BytesPerSecond *int64 `json:"bytesPerSecond,omitempty"`
-	// remainingSeconds is the estimated rest of the current pass in seconds. Empty if it is
-	// unknown.
+	// remainingSeconds is the estimated time until the current pass over the files ends, in
+	// seconds. Empty if it is unknown.
 	RemainingSeconds *int64 `json:"remainingSeconds,omitempty"`
-	// downtimeMilliseconds is the downtime of the move: from the end of the last pod that mounted
-	// the claim until the claim was bound to the target. Empty before.
+	// downtimeMilliseconds is the downtime of the move, in milliseconds: the time from the end of
+	// the last pod that mounted the claim until the claim was bound to the target. Empty until
+	// then.
 	DowntimeMilliseconds *int64 `json:"downtimeMilliseconds,omitempty"`
-	// cancelled is true if the move is rolled back on request.
+	// cancelled is true if the move is being, or was, rolled back because a user cancelled it.
 	Cancelled *bool `json:"cancelled,omitempty"`
 }
 

@@ -19,18 +19,19 @@ type MoveSpecApplyConfiguration struct {
 	Target *MoveTargetApplyConfiguration `json:"target,omitempty"`
 	// strategy determines when the pods that mount the claim are evicted. The default is Online.
 	Strategy *federationv1alpha1.MoveStrategy `json:"strategy,omitempty"`
-	// verify selects what is compared before the target is used. The default is Changed with
-	// strategy Online, and Full with strategy Offline.
+	// verify selects the files that are compared between source and target before the claim is
+	// bound to the target. The default is Changed with strategy Online, and Full with strategy
+	// Offline.
 	Verify *federationv1alpha1.MoveVerification `json:"verify,omitempty"`
-	// keepSource keeps the source volume, with phase Released, after the move. The default is
-	// false, which deletes it.
+	// keepSource keeps the source volume after the move, as a PersistentVolume with phase Released.
+	// The default is false, which deletes the source volume with its data.
 	KeepSource *bool `json:"keepSource,omitempty"`
-	// bandwidth is the maximum rate of copying in bytes per second, for example 50Mi, 64Ki to
-	// 100Gi. Empty is unlimited.
+	// bandwidth is the maximum rate of the copy in bytes per second, 64Ki to 100Gi, for example
+	// 50Mi. Empty means unlimited.
 	Bandwidth *resource.Quantity `json:"bandwidth,omitempty"`
-	// evictionTimeoutSeconds is the time, in seconds, that the move waits for the eviction of the
-	// pods that mount the claim, which respects PodDisruptionBudgets, 1 to 86400. Afterwards the
-	// move is rolled back. The default is 300.
+	// evictionTimeoutSeconds is the time, in seconds, within which the pods that mount the claim
+	// must be evicted, 1 to 86400. The eviction respects PodDisruptionBudgets. If it takes longer,
+	// the move is rolled back. The default is 300.
 	EvictionTimeoutSeconds *int32 `json:"evictionTimeoutSeconds,omitempty"`
 }
 

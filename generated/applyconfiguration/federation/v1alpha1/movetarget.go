@@ -8,18 +8,21 @@ package v1alpha1
 // MoveTargetApplyConfiguration represents a declarative configuration of the MoveTarget type for use
 // with apply.
 //
-// MoveTarget is the new location of data. At least one field is required. With neither local nor
-// clusterName the data stays in its cluster, and moves to another node or StorageClass.
+// MoveTarget is the new location of the data. At least one field is required. If neither local nor
+// clusterName is set, the data stays in its cluster and is moved to the given node or StorageClass.
 type MoveTargetApplyConfiguration struct {
-	// local moves the data to the local cluster. It excludes clusterName. The default is false.
+	// local moves the data to the local cluster. It is forbidden together with clusterName. The
+	// default is false.
 	Local *bool `json:"local,omitempty"`
-	// clusterName is the name of the ForeignCluster of the provider that the data is moved to.
+	// clusterName is the name of the ForeignCluster of the provider to move the data to. Empty does
+	// not select a provider.
 	ClusterName *string `json:"clusterName,omitempty"`
-	// nodeName is the name of a node of the local cluster, or of a virtual node of the provider.
-	// Empty leaves the choice to the scheduler of the target cluster.
+	// nodeName is the name of the target node: a node of the local cluster, or a virtual node of
+	// the provider. If it is empty, the scheduler of the target cluster selects the node.
 	NodeName *string `json:"nodeName,omitempty"`
-	// storageClassName is a StorageClass of the local cluster other than the virtual one, or one
-	// that the provider offers. Empty uses the default of the target cluster.
+	// storageClassName is the StorageClass of the target volume: in the local cluster any but the
+	// virtual StorageClass, on a provider one that it offers. Empty uses the default StorageClass
+	// of the target cluster.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 

@@ -16,7 +16,7 @@ import (
 //
 // NamespaceMap lists the remote namespaces that a consumer requests on a provider. The controllers
 // of the consumer create it in the peer namespace and replicate it to the tenant namespace on the
-// provider, whose controllers create the namespaces and report them in the status.
+// provider, whose controllers create the namespaces and report their state in the status.
 type NamespaceMapApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.

@@ -20,7 +20,7 @@ type NamespaceMappingStatusApplyConfiguration struct {
 	RemoteName *string `json:"remoteName,omitempty"`
 	// phase is the state of the remote namespace.
 	Phase *federationv1alpha1.NamespaceMappingPhase `json:"phase,omitempty"`
-	// message is the reason for the phase, and what to do.
+	// message is the reason for the phase, and what to do. Empty with phase Ready.
 	Message *string `json:"message,omitempty"`
 }
 

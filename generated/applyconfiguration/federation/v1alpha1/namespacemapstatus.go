@@ -12,7 +12,7 @@ package v1alpha1
 type NamespaceMapStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// namespaces are the remote namespaces with their states.
+	// namespaces are the remote namespaces, each with its state.
 	Namespaces []NamespaceMappingStatusApplyConfiguration `json:"namespaces,omitempty"`
 }
 

@@ -14,10 +14,10 @@ import (
 // NamespaceOffloadingApplyConfiguration represents a declarative configuration of the NamespaceOffloading type for use
 // with apply.
 //
-// NamespaceOffloading offloads its namespace: it selects the providers with a remote namespace, and
-// where the pods of the namespace run. A user with the role edit or admin in the namespace writes
-// the spec, directly or by the verb offload, and the controllers write the status. A namespace has
-// at most one. Deleting it unoffloads the namespace.
+// NamespaceOffloading offloads its namespace: it selects the providers that get a remote namespace,
+// and the nodes that pods of the namespace may run on. A user with the role edit or admin in the
+// namespace writes the spec, directly or by the verb offload, and the controllers write the status.
+// A namespace has at most one. Deleting it unoffloads the namespace.
 type NamespaceOffloadingApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name is offloading.

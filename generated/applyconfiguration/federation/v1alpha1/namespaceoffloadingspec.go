@@ -24,14 +24,15 @@ type NamespaceOffloadingSpecApplyConfiguration struct {
 	// podOffloadingStrategy selects the nodes that new pods may run on. The default is
 	// LocalAndRemote. Pods of DaemonSets and static pods are not affected.
 	PodOffloadingStrategy *federationv1alpha1.PodOffloadingStrategy `json:"podOffloadingStrategy,omitempty"`
-	// clusterSelector selects virtual nodes by their labels, and with them providers: a node is
-	// selected if one of the terms matches. At most 32 terms. Empty selects all.
+	// clusterSelector selects virtual nodes by their labels, and thereby the providers of these
+	// nodes: a virtual node is selected if at least one of the terms matches. At most 32 terms.
+	// Empty selects all virtual nodes.
 	ClusterSelector *v1.NodeSelector `json:"clusterSelector,omitempty"`
 	// enforcement determines what happens to running pods on nodes that podOffloadingStrategy or
 	// clusterSelector do not permit. The default is Warn. Pods of DaemonSets and static pods are
 	// not affected.
 	Enforcement *federationv1alpha1.PlacementEnforcement `json:"enforcement,omitempty"`
-	// volumes determines what happens to data that providers store.
+	// volumes determines what happens to data of the namespace that providers store.
 	Volumes *NamespaceVolumesApplyConfiguration `json:"volumes,omitempty"`
 }
 

@@ -17,15 +17,16 @@ import (
 type NamespaceOffloadingStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase is the state of the namespace on all selected providers together.
+	// phase summarizes the state of the namespace on all selected providers.
 	Phase *federationv1alpha1.OffloadingPhase `json:"phase,omitempty"`
-	// remoteNamespaceName is the name of the remote namespaces.
+	// remoteNamespaceName is the name of the remote namespaces, which is the same on each provider.
 	RemoteNamespaceName *string `json:"remoteNamespaceName,omitempty"`
-	// clusters are the ForeignClusters, each with the state of the namespace in that cluster.
+	// clusters are the providers that are peers of the local cluster, each with the state of the
+	// namespace there.
 	Clusters []OffloadedClusterApplyConfiguration `json:"clusters,omitempty"`
 	// conditions are PodsInPlace, which is False while pods run on nodes that the spec does not
-	// permit, and VolumesReleased, which is False while a provider that is being left stores data
-	// of the namespace.
+	// permit, and VolumesReleased, which is False while the removal of a remote namespace waits
+	// because the provider stores data of the namespace.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

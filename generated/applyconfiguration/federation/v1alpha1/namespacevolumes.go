@@ -12,11 +12,11 @@ import (
 // NamespaceVolumesApplyConfiguration represents a declarative configuration of the NamespaceVolumes type for use
 // with apply.
 //
-// NamespaceVolumes determines what happens to data that providers store.
+// NamespaceVolumes determines what happens to data of a namespace that providers store.
 type NamespaceVolumesApplyConfiguration struct {
 	// onUnoffload determines what happens to data on a provider when the namespace is unoffloaded,
 	// the provider is no longer selected, or the peering ends. The default is Refuse. It can change
-	// while data is waited for.
+	// while the operation waits for the data.
 	OnUnoffload *federationv1alpha1.UnoffloadPolicy `json:"onUnoffload,omitempty"`
 }
 

@@ -14,18 +14,19 @@ import (
 // NetworkConfigApplyConfiguration represents a declarative configuration of the NetworkConfig type for use
 // with apply.
 //
-// NetworkConfig describes the network of one cluster of a peering to the other one. The controllers
-// of the cluster write the spec, and the controllers of the other cluster answer in the status. The
-// NetworkConfig of the consumer is replicated from its peer namespace to the tenant namespace on
-// the provider, and the one of the provider in the opposite direction.
+// NetworkConfig describes the network of one cluster of a peering to its peer. The controllers of
+// the described cluster write the spec, and the controllers of the peer write the status. The
+// NetworkConfig named consumer is replicated from the peer namespace on the consumer to the tenant
+// namespace on the provider, and the NetworkConfig named provider in the opposite direction.
 type NetworkConfigApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name is consumer or provider, the role of the
-	// cluster that is described.
+	// described cluster.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the description of the network, written by the controllers of the cluster.
+	// spec is the description of the network, written by the controllers of the described cluster.
 	Spec *NetworkConfigSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the answer, written by the controllers of the other cluster.
+	// status states whether the peer accepts the spec, and how it remaps CIDRs, written by the
+	// controllers of the peer.
 	Status *NetworkConfigStatusApplyConfiguration `json:"status,omitempty"`
 }
 

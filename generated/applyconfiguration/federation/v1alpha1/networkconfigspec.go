@@ -14,26 +14,25 @@ import (
 //
 // NetworkConfigSpec is the description of the network of a cluster.
 type NetworkConfigSpecApplyConfiguration struct {
-	// clusterID is the UID of the namespace kube-system of the cluster that is described. It cannot
-	// change.
+	// clusterID is the UID of the namespace kube-system of the described cluster. It cannot change.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// podCIDRs are the IPv4 and IPv6 CIDRs of the pods of the cluster. At least one, disjoint, and
-	// at most 64 together with externalCIDRs.
+	// podCIDRs are the IPv4 and IPv6 CIDRs of the pods of the described cluster. They must not
+	// overlap. At least one, and at most 64 together with externalCIDRs.
 	PodCIDRs []string `json:"podCIDRs,omitempty"`
-	// externalCIDRs are the CIDRs with the addresses that expose non-pod endpoints of the cluster,
-	// at most one per address family. Empty means that it exposes none.
+	// externalCIDRs are the external CIDRs of the described cluster, at most one per address
+	// family. Empty means that the cluster exposes no non-pod endpoints.
 	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
-	// publicKey is the WireGuard public key of the gateway of the cluster, 32 bytes in base64.
+	// publicKey is the WireGuard public key of the described cluster's gateway, 32 bytes in base64.
 	PublicKey *string `json:"publicKey,omitempty"`
-	// endpoints are the addresses of the gateway of the cluster, each a host and UDP port, in order
-	// of preference. At most 8. Empty means that it cannot be reached, and opens the connection
-	// itself.
+	// endpoints are the endpoints of the described cluster's gateway, each a host and UDP port, in
+	// order of preference. At most 8. Empty means that the peer cannot reach the gateway, and that
+	// the gateway opens the connection itself.
 	Endpoints []string `json:"endpoints,omitempty"`
-	// mtu is the MTU inside the tunnel that the cluster supports, in bytes, 1280 to 65535. 0 means
-	// that it is not known; the MTU of the other cluster is used then.
+	// mtu is the largest MTU inside the tunnel that the described cluster supports, in bytes, 1280
+	// to 65535. 0 means unknown; the tunnel then has the MTU of the peer.
 	MTU *int32 `json:"mtu,omitempty"`
-	// backend is the tunnel technology of the cluster. A cluster refuses a NetworkConfig with
-	// another backend than its own. The default is WireGuard, which is the only one.
+	// backend is the tunnel technology of the described cluster. The peer refuses a backend that it
+	// does not support. The default and only supported value is WireGuard.
 	Backend *federationv1alpha1.NetworkBackend `json:"backend,omitempty"`
 }
 

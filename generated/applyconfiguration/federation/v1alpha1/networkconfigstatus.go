@@ -12,15 +12,15 @@ import (
 // NetworkConfigStatusApplyConfiguration represents a declarative configuration of the NetworkConfigStatus type for use
 // with apply.
 //
-// NetworkConfigStatus is the answer of the other cluster.
+// NetworkConfigStatus is the decision of the peer about a NetworkConfig.
 type NetworkConfigStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that was answered.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// cidrs are the podCIDRs and externalCIDRs, and what the other cluster remaps them to. CIDRs of
-	// an address family that its pods do not have are left out.
+	// cidrs are podCIDRs and externalCIDRs, each with the CIDR that the peer remaps it to. CIDRs of
+	// an address family that pods of the peer do not use are left out.
 	CIDRs []CIDRMappingApplyConfiguration `json:"cidrs,omitempty"`
-	// conditions are Accepted, which is True if the other cluster accepts the spec, and False if it
-	// refuses it.
+	// conditions contain Accepted, which is True if the peer accepts the spec, and False if the
+	// peer refuses it.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -12,16 +12,16 @@ import (
 // OfferedNodeApplyConfiguration represents a declarative configuration of the OfferedNode type for use
 // with apply.
 //
-// OfferedNode is the part of one node of the provider that is offered to one consumer.
+// OfferedNode is the part of a node's resources that a provider offers to one consumer.
 type OfferedNodeApplyConfiguration struct {
-	// name is a DNS label that identifies the node. It does not change, does not contain the name
-	// of the node, and differs between consumers.
+	// name is a DNS label that identifies the node to the consumer. It is stable, does not reveal
+	// the name of the node, and is different for each consumer.
 	Name *string `json:"name,omitempty"`
-	// resources is the amount of each resource that pods may request of the node. 0 while the node
-	// accepts no pods.
+	// resources is the amount of each resource that pods on the virtual node may request in total.
+	// All amounts are 0 while the node accepts no pods.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
-	// labels are labels of the node. They are added to the virtual node, with precedence over the
-	// labels of the offer, and its pods run on nodes with the same labels.
+	// labels are labels of the node. They are added to the virtual node and override spec.labels of
+	// the offer. Pods of the virtual node run only on nodes with all of these labels.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 

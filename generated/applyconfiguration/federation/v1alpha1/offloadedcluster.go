@@ -17,7 +17,7 @@ type OffloadedClusterApplyConfiguration struct {
 	// name is the name of the ForeignCluster.
 	Name *string `json:"name,omitempty"`
 	// conditions are OffloadingRequired, which is True while the provider is selected, and Ready,
-	// which is True while its remote namespace exists. Ready is missing if the provider is not
+	// which is True while its remote namespace exists. Ready does not exist if the provider is not
 	// selected and has no remote namespace.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }

@@ -12,29 +12,30 @@ import (
 // OffloadingPatchApplyConfiguration represents a declarative configuration of the OffloadingPatch type for use
 // with apply.
 //
-// OffloadingPatch changes the pods of a virtual node on the provider.
+// OffloadingPatch changes the remote pods of a virtual node.
 type OffloadingPatchApplyConfiguration struct {
-	// nodeSelector selects the nodes of the provider for the pods, and replaces their own node
-	// selector, which selected the virtual node. It cannot select single nodes, or nodes with a
-	// role.
+	// nodeSelector selects, by labels, the nodes of the provider that remote pods run on. It
+	// replaces the node selector of the local pod, which selects among virtual nodes. It cannot
+	// select single nodes or nodes with a role. Empty selects all shared nodes.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// affinity is the affinity of the pods on the provider. Its node affinity selects nodes of the
-	// provider; its pod affinity and anti-affinity are added to the terms of the pods, and apply to
-	// the remote namespace only. It cannot select single nodes, nodes with a role, or other
+	// affinity is the affinity of remote pods. Its node affinity selects nodes of the provider. Its
+	// terms for pod affinity and anti-affinity are added to the terms of the local pod, and apply
+	// only within the remote namespace. It cannot select single nodes, nodes with a role, or other
 	// namespaces.
 	Affinity *v1.Affinity `json:"affinity,omitempty"`
-	// tolerations are added to the tolerations of the pods, at most 100. Not permitted are
-	// tolerations without a key, of nodes with a role, of virtual nodes, and of node.kubernetes.io
-	// and node.cloudprovider.kubernetes.io except not-ready and unreachable.
+	// tolerations are added to the tolerations of remote pods, at most 100. A key is required.
+	// Taints of nodes with a role, of virtual nodes, and taints of node.kubernetes.io and
+	// node.cloudprovider.kubernetes.io except not-ready and unreachable cannot be tolerated.
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
-	// runtimeClassName is the RuntimeClass of the pods on the provider. Not set keeps the
-	// RuntimeClass of the pods; empty uses the default of the provider.
+	// runtimeClassName is the RuntimeClass of remote pods. If it is not set, remote pods have the
+	// RuntimeClass of the local pod; the empty string selects the default runtime of the provider.
 	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
-	// excludedLabels are the keys of labels that the pods do not have on the provider. Selectors
-	// that use them are left out as well. Keys of liqo.io are not permitted. At most 128.
+	// excludedLabels are the keys of labels that are not copied to remote pods. Label selectors in
+	// the pod that use such a key are left out as well. Keys of liqo.io are not permitted. At most
+	// 128.
 	ExcludedLabels []string `json:"excludedLabels,omitempty"`
-	// excludedAnnotations are the keys of annotations that the pods do not have on the provider.
-	// Keys of liqo.io are not permitted. At most 128.
+	// excludedAnnotations are the keys of annotations that are not copied to remote pods. Keys of
+	// liqo.io are not permitted. At most 128.
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
 }
 

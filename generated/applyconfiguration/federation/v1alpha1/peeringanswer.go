@@ -12,13 +12,14 @@ import (
 // PeeringAnswerApplyConfiguration represents a declarative configuration of the PeeringAnswer type for use
 // with apply.
 //
-// PeeringAnswer is the decision of an administrator in one direction of a peering, and its reason.
+// PeeringAnswer is the decision of an administrator about the resource offers or the resource
+// requests of a peer, and its reason.
 type PeeringAnswerApplyConfiguration struct {
-	// decision accepts, refuses or postpones. Empty applies the value policy.autoAccept of the
-	// installation: true accepts, and false waits for an administrator.
+	// decision is Accept, Refuse, or Manual to wait for an administrator. Empty applies the value
+	// policy.autoAccept of the installation: true accepts, and false waits for an administrator.
 	Decision *federationv1alpha1.PeeringDecision `json:"decision,omitempty"`
-	// reason is shown to the administrators of the peer: one line of at most 256 characters. It
-	// requires decision Accept or Refuse.
+	// reason is shown to the administrators of the peer: one line of at most 256 characters. It is
+	// permitted only with decision Accept or Refuse. Empty shows no reason.
 	Reason *string `json:"reason,omitempty"`
 }
 

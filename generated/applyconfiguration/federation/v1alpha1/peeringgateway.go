@@ -8,13 +8,14 @@ package v1alpha1
 // PeeringGatewayApplyConfiguration represents a declarative configuration of the PeeringGateway type for use
 // with apply.
 //
-// PeeringGateway is what a cluster needs for a tunnel to the gateway of another cluster.
+// PeeringGateway is the public key and the endpoints of a gateway, with which another cluster
+// establishes a tunnel to it.
 type PeeringGatewayApplyConfiguration struct {
 	// publicKey is the WireGuard public key of the gateway, 32 bytes in base64.
 	PublicKey *string `json:"publicKey,omitempty"`
-	// endpoints are the addresses of the gateway, each a host and UDP port, for example
-	// rome.example.org:51820, in order of preference. At most 8. Empty means that the gateway
-	// cannot be reached and opens the connection itself.
+	// endpoints are the endpoints of the gateway, each a host and UDP port, for example
+	// rome.example.org:51820, in order of preference. At most 8. Empty means that no other gateway
+	// can reach this gateway, and that it opens the connection itself.
 	Endpoints []string `json:"endpoints,omitempty"`
 }
 

@@ -15,14 +15,15 @@ import (
 // with apply.
 //
 // PeeringToken is an invitation of a provider: one consumer can use it once, before it expires. An
-// administrator of the provider creates it, and requests its secret part with a POST to the
-// subresource invitation. Deleting it invalidates an unused invitation.
+// administrator of the provider creates it, and gets the token with a POST to the subresource
+// invitation. Deleting a PeeringToken invalidates its token if no consumer has used it.
 type PeeringTokenApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata. The uid identifies the peering that results from
-	// the invitation.
+	// metadata is the standard object metadata. The common name in certificate requests of the
+	// consumer is the uid.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec limits the use of the invitation. It cannot change.
+	// spec limits the use of the invitation, written by the administrator who creates the object.
+	// It cannot change.
 	Spec *PeeringTokenSpecApplyConfiguration `json:"spec,omitempty"`
 	// status reports the use of the invitation, written by the controllers.
 	Status *PeeringTokenStatusApplyConfiguration `json:"status,omitempty"`

@@ -15,14 +15,14 @@ import (
 // PeeringTokenSpec limits the use of an invitation. It cannot change.
 type PeeringTokenSpecApplyConfiguration struct {
 	// consumerClusterID is the UID of the namespace kube-system of the only cluster that may use
-	// the invitation. Empty permits any cluster. A peer that lost its identity can only use an
-	// invitation with its own ID.
+	// the invitation. Empty permits any cluster. A consumer that is already a peer, and has lost
+	// its identity, needs an invitation with its own ID.
 	ConsumerClusterID *string `json:"consumerClusterID,omitempty"`
 	// expirationSeconds is the time, in seconds, from the creation of the object until the
 	// invitation expires, 600 to 604800 (a week). The default is 3600.
 	ExpirationSeconds *int64 `json:"expirationSeconds,omitempty"`
-	// mode is the path of control plane traffic that the invitation sets up. The default is
-	// OutOfBand.
+	// mode is the path of control plane traffic in the peering that the invitation establishes. The
+	// default is OutOfBand.
 	Mode *federationv1alpha1.PeeringMode `json:"mode,omitempty"`
 }
 

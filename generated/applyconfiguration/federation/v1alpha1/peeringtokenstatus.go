@@ -10,12 +10,15 @@ package v1alpha1
 //
 // PeeringTokenStatus reports the use of an invitation.
 type PeeringTokenStatusApplyConfiguration struct {
-	// used is true once the request of a consumer for an identity was accepted with the invitation.
+	// used is true once the provider has accepted an IdentityRequest that a consumer created with
+	// the invitation.
 	Used *bool `json:"used,omitempty"`
-	// usedBy is the UID of the namespace kube-system of that consumer.
+	// usedBy is the UID of the namespace kube-system of the consumer that used the invitation.
+	// Empty while it is unused.
 	UsedBy *string `json:"usedBy,omitempty"`
-	// gateway is the gateway of the provider, which the consumer needs. It is set if mode is
-	// InBand; requests for the invitation are answered with 429 before.
+	// gateway is the gateway of the provider, which the consumer needs for mode InBand. Until the
+	// controllers have set it, a POST to the subresource invitation returns 429. Empty with mode
+	// OutOfBand.
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
 }
 

@@ -12,21 +12,23 @@ import (
 // ReflectedKindApplyConfiguration represents a declarative configuration of the ReflectedKind type for use
 // with apply.
 //
-// ReflectedKind selects the objects of one kind that are reflected, and their metadata.
+// ReflectedKind selects the objects of one kind that are reflected, and which of their labels and
+// annotations are copied.
 type ReflectedKindApplyConfiguration struct {
 	// group is the API group of the kind. Empty is the core group.
 	Group *string `json:"group,omitempty"`
-	// version is the API version, which both clusters serve.
+	// version is the version of the API group, for example v1. Both clusters must serve it.
 	Version *string `json:"version,omitempty"`
 	// resource is the plural name of the kind, for example configmaps.
 	Resource *string `json:"resource,omitempty"`
-	// policy is the reflection policy of the kind. Empty is DenyList.
+	// policy is the reflection policy of the kind. The default is DenyList.
 	Policy *federationv1alpha1.ReflectionPolicy `json:"policy,omitempty"`
-	// excludedLabels are the keys of labels that reflected objects of this kind do not have, in
-	// addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.
+	// excludedLabels are the keys of labels that are not copied to reflected objects of this kind,
+	// in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.
 	ExcludedLabels []string `json:"excludedLabels,omitempty"`
-	// excludedAnnotations are the keys of annotations that reflected objects of this kind do not
-	// have, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.
+	// excludedAnnotations are the keys of annotations that are not copied to reflected objects of
+	// this kind, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most
+	// 128.
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
 }
 

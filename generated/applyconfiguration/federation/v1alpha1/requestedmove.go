@@ -13,11 +13,12 @@ import (
 // RequestedMoveApplyConfiguration represents a declarative configuration of the RequestedMove type for use
 // with apply.
 //
-// RequestedMove is a move with its ID.
+// RequestedMove is a requested move and its ID.
 type RequestedMoveApplyConfiguration struct {
-	// id identifies the move. The API server generates it if it is empty.
+	// id identifies the move. The API server generates it if it is empty. It cannot change before
+	// the move has ended.
 	ID *string `json:"id,omitempty"`
-	// MoveSpec is the request.
+	// MoveSpec is the requested target and the settings of the move.
 	MoveSpecApplyConfiguration `json:""`
 }
 

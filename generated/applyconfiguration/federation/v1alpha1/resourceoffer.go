@@ -14,10 +14,10 @@ import (
 // ResourceOfferApplyConfiguration represents a declarative configuration of the ResourceOffer type for use
 // with apply.
 //
-// ResourceOffer is the offer of resources of a provider to a consumer. The controllers of the
-// provider, or an administrator, create it in the tenant namespace; it is replicated to the peer
-// namespace on the consumer, whose controllers answer in the status. The sum of the accepted offers
-// is the quota of the consumer.
+// ResourceOffer states which resources a provider offers to a consumer. The controllers or an
+// administrator of the provider create it in the tenant namespace. The controllers of the consumer
+// replicate it to the peer namespace and write their decision to the status. The sum of the
+// accepted offers is the quota of the consumer.
 type ResourceOfferApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters;
@@ -25,7 +25,7 @@ type ResourceOfferApplyConfiguration struct {
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the offer, written by the controllers or an administrator of the provider.
 	Spec *ResourceOfferSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the answer, written by the controllers of the consumer.
+	// status is the decision about the offer, written by the controllers of the consumer.
 	Status *ResourceOfferStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -13,39 +13,43 @@ import (
 // ResourceOfferSpecApplyConfiguration represents a declarative configuration of the ResourceOfferSpec type for use
 // with apply.
 //
-// ResourceOfferSpec is the offer of a provider.
+// ResourceOfferSpec is the content of an offer.
 type ResourceOfferSpecApplyConfiguration struct {
 	// clusterID is the UID of the namespace kube-system of the provider. It cannot change.
 	ClusterID *string `json:"clusterID,omitempty"`
 	// resources is the amount of each resource that the pods of the consumer may request in total,
-	// at least one resource. A resource that no accepted offer names is not granted.
+	// at least one resource. Pods cannot request a resource that no accepted offer contains.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
-	// nodes are the offered nodes of the provider, with shape PerNode: the consumer has a virtual
-	// node for each. Their sum does not exceed resources. At most 32. Empty offers resources as a
-	// whole.
+	// nodes are the offered nodes of the provider, if the offer has the shape PerNode: the consumer
+	// creates a virtual node for each. The sum of their resources does not exceed spec.resources.
+	// At most 32. Empty means the shape Aggregate, with one virtual node.
 	Nodes []OfferedNodeApplyConfiguration `json:"nodes,omitempty"`
-	// labels are added to the virtual nodes of the consumer.
+	// labels are added to the virtual nodes that the consumer creates for the offer.
 	Labels map[string]string `json:"labels,omitempty"`
 	// storageClasses are the names of the StorageClasses that claims of the consumer may use, the
-	// default first. At most 64.
+	// default class first. At most 64. Empty offers no storage.
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
-	// the default first. At most 64. Empty leaves the class to the provider.
+	// the default class first. At most 64. Empty means that reflected Ingresses have no class, and
+	// that the provider selects it.
 	IngressClasses []string `json:"ingressClasses,omitempty"`
 	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
-	// default first. At most 64. Empty leaves the class to the provider.
+	// default class first. At most 64. Empty means that reflected Services have no class, and that
+	// the provider selects it.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// reflectedKinds are the kinds that the consumer may reflect to the provider, in addition to
-	// ConfigMaps, Secrets, Services and Ingresses. At most 32.
+	// reflectedKinds are the additional kinds that the consumer may reflect to the provider, apart
+	// from ConfigMaps, Secrets, Services and Ingresses. At most 32. Empty permits no additional
+	// kind.
 	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty"`
-	// withdrawn ends the offer: the consumer drains and deletes the virtual nodes of it.
+	// withdrawn ends the offer: the consumer drains and deletes the virtual nodes that it created
+	// for the offer. The default is false.
 	Withdrawn *bool `json:"withdrawn,omitempty"`
 	// storage limits the claims of the consumer in total: requests.storage in bytes,
 	// persistentvolumeclaims, and <class>.storageclass.storage.k8s.io/requests.storage for one
 	// StorageClass. Without requests.storage no storage is offered.
 	Storage *v1.ResourceList `json:"storage,omitempty"`
 	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
-	// without a claim.
+	// without a claim. Empty permits none.
 	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
 }
 

@@ -13,13 +13,14 @@ import (
 // ResourceOfferStatusApplyConfiguration represents a declarative configuration of the ResourceOfferStatus type for use
 // with apply.
 //
-// ResourceOfferStatus is the answer of the consumer to an offer.
+// ResourceOfferStatus is the decision of the consumer about an offer.
 type ResourceOfferStatusApplyConfiguration struct {
 	// phase is the state of the offer.
 	Phase *federationv1alpha1.NegotiationPhase `json:"phase,omitempty"`
 	// observedGeneration is the generation of the spec that was answered.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Accepted, which is True while the consumer accepts the offer.
+	// conditions contain Accepted, which is True while the consumer accepts the offer, and False
+	// while it refuses the offer or has not decided.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

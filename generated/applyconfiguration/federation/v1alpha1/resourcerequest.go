@@ -14,16 +14,16 @@ import (
 // ResourceRequestApplyConfiguration represents a declarative configuration of the ResourceRequest type for use
 // with apply.
 //
-// ResourceRequest is the request of a consumer for resources of a provider. The controllers of the
-// consumer create it in the peer namespace and replicate it to the tenant namespace on the
-// provider, and the controllers of the provider answer in the status.
+// ResourceRequest states which resources a consumer requests from a provider. The controllers of
+// the consumer create it in the peer namespace and replicate it to the tenant namespace on the
+// provider, and the controllers of the provider write their decision to the status.
 type ResourceRequestApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name is the name of the consumer.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the request, written by the controllers of the consumer.
 	Spec *ResourceRequestSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the answer, written by the controllers of the provider.
+	// status is the decision about the request, written by the controllers of the provider.
 	Status *ResourceRequestStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -15,15 +15,16 @@ import (
 // ResourceRequestSpec is the request of a consumer.
 type ResourceRequestSpecApplyConfiguration struct {
 	// resources is the requested amount of each resource, from spec.resources of the
-	// ForeignCluster. Empty requests all that the policy of the provider allows.
+	// ForeignCluster. Empty requests as much as the policy of the provider allows.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
-	// withdrawn ends the peering: the provider removes all workloads of the consumer, and finally
-	// its identity.
+	// withdrawn ends the peering: the provider deletes all workloads of the consumer, and then its
+	// identity. The default is false.
 	Withdrawn *bool `json:"withdrawn,omitempty"`
 	// apiVersions are the versions of this API that the consumer supports, in order of preference,
 	// at most 32. Empty is v1alpha1.
 	APIVersions []string `json:"apiVersions,omitempty"`
-	// features are the optional features that the consumer supports, at most 32.
+	// features are the names of the optional features that the consumer supports, at most 32. Empty
+	// means none.
 	Features []string `json:"features,omitempty"`
 }
 

@@ -13,22 +13,24 @@ import (
 // ResourceRequestStatusApplyConfiguration represents a declarative configuration of the ResourceRequestStatus type for use
 // with apply.
 //
-// ResourceRequestStatus is the answer of the provider to a resource request.
+// ResourceRequestStatus is the decision of the provider about a resource request.
 type ResourceRequestStatusApplyConfiguration struct {
 	// phase is the state of the request.
 	Phase *federationv1alpha1.NegotiationPhase `json:"phase,omitempty"`
 	// observedGeneration is the generation of the spec that was answered.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// offerName is the name of the ResourceOffer in the same namespace that answers the request.
-	// The controllers of the consumer create virtual nodes for it.
+	// offerName is the name of the ResourceOffer that the controllers of the provider created for
+	// the request, in the same namespace. Empty without an offer. The controllers of the consumer
+	// create virtual nodes for the offer.
 	OfferName *string `json:"offerName,omitempty"`
 	// apiVersions are the versions of this API that the provider supports, in order of preference,
 	// at most 32. Empty is v1alpha1.
 	APIVersions []string `json:"apiVersions,omitempty"`
-	// features are the optional features that the provider supports, at most 32.
+	// features are the names of the optional features that the provider supports, at most 32. Empty
+	// means none.
 	Features []string `json:"features,omitempty"`
 	// conditions are Accepted, which is True while the provider accepts the request, and
-	// WithinQuota, which is False while the consumer uses more than its accepted offers have.
+	// WithinQuota, which is False while the quota usage of the consumer exceeds its quota.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

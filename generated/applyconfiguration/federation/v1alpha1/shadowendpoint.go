@@ -12,16 +12,18 @@ import (
 // ShadowEndpointApplyConfiguration represents a declarative configuration of the ShadowEndpoint type for use
 // with apply.
 //
-// ShadowEndpoint is an endpoint that is not on the provider.
+// ShadowEndpoint is an endpoint of a Service that is not on the provider.
 type ShadowEndpointApplyConfiguration struct {
-	// addresses are the addresses of the endpoint, as the provider reaches them. At least one.
-	// Unspecified, loopback, link-local and multicast addresses are refused; addresses of nodes,
-	// pods and Services of the provider are left out of the EndpointSlice.
+	// addresses are the addresses at which the provider reaches the endpoint, after remapping. At
+	// least one. Unspecified, loopback, link-local and multicast addresses are refused; addresses
+	// of nodes, pods and Services of the provider are left out of the EndpointSlice.
 	Addresses []string `json:"addresses,omitempty"`
-	// conditions are the conditions of the endpoint in its own cluster. On the provider it is ready
-	// only if it can be reached as well.
+	// conditions are the conditions of the endpoint in its own cluster. In the EndpointSlice on the
+	// provider, the endpoint is ready only if it is ready in its own cluster and the provider can
+	// reach it.
 	Conditions *v1.EndpointConditions `json:"conditions,omitempty"`
-	// hostname is the DNS label of the endpoint in the domain of the Service.
+	// hostname is the DNS label of the endpoint below the domain name of the Service. Empty means
+	// that the endpoint has no DNS name of its own.
 	Hostname *string `json:"hostname,omitempty"`
 }
 

@@ -14,19 +14,20 @@ import (
 // ShadowEndpointSliceApplyConfiguration represents a declarative configuration of the ShadowEndpointSlice type for use
 // with apply.
 //
-// ShadowEndpointSlice has endpoints of a Service that are not on the provider. A virtual kubelet of
-// the consumer creates it in a remote namespace, and the controllers of the provider create an
-// EndpointSlice of the same name from it, whose endpoints are ready only while they can be reached.
+// ShadowEndpointSlice contains endpoints of a reflected Service that are not on the provider. A
+// virtual kubelet of the consumer creates it in a remote namespace. The controllers of the provider
+// create an EndpointSlice of the same name from it; its endpoints are ready only while the provider
+// can reach them.
 type ShadowEndpointSliceApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The label kubernetes.io/service-name is the name of
-	// the Service in the same namespace. All labels are copied to the EndpointSlice. At most 64
-	// KiB.
+	// the Service in the same namespace. All labels are copied to the EndpointSlice. The metadata
+	// is limited to 64 KiB.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the list of endpoints, written by the virtual kubelet.
+	// spec is the list of endpoints, written by a virtual kubelet of the consumer.
 	Spec *ShadowEndpointSliceSpecApplyConfiguration `json:"spec,omitempty"`
-	// status reports whether the endpoints can be reached, written by the controllers of the
-	// provider.
+	// status reports whether the provider can reach the endpoints, written by the controllers of
+	// the provider.
 	Status *ShadowEndpointSliceStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -12,11 +12,12 @@ import (
 // ShadowEndpointSliceSpecApplyConfiguration represents a declarative configuration of the ShadowEndpointSliceSpec type for use
 // with apply.
 //
-// ShadowEndpointSliceSpec is a list of endpoints.
+// ShadowEndpointSliceSpec is a list of endpoints of one Service.
 type ShadowEndpointSliceSpecApplyConfiguration struct {
 	// addressType is the address family of all endpoints, IPv4 or IPv6. It cannot change.
 	AddressType *v1.AddressType `json:"addressType,omitempty"`
-	// ports are the ports of all endpoints, with the defaults of an EndpointSlice. At most 100.
+	// ports are the ports of all endpoints. The default name is empty, and the default protocol is
+	// TCP, as in an EndpointSlice. At most 100.
 	Ports []v1.EndpointPort `json:"ports,omitempty"`
 	// endpoints are the endpoints that are not on the provider. At most 1000, with at most 1000
 	// addresses in total.

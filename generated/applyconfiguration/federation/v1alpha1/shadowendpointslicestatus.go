@@ -12,10 +12,10 @@ import (
 // ShadowEndpointSliceStatusApplyConfiguration represents a declarative configuration of the ShadowEndpointSliceStatus type for use
 // with apply.
 //
-// ShadowEndpointSliceStatus reports whether the endpoints can be reached.
+// ShadowEndpointSliceStatus reports whether the provider can reach the endpoints.
 type ShadowEndpointSliceStatusApplyConfiguration struct {
-	// conditions are Ready, which is True while the EndpointSlice exists and its endpoints can be
-	// reached, and False otherwise.
+	// conditions contain Ready, which is True while the EndpointSlice exists and the provider can
+	// reach its endpoints, and False otherwise.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -15,19 +15,21 @@ import (
 // with apply.
 //
 // ShadowPod is a pod of a consumer on a provider. A virtual kubelet of the consumer creates it in a
-// remote namespace, and the controllers of the provider create the remote pod of the same name from
-// it, also again while the consumer is unreachable. It is deleted with a grace period, like a pod,
-// and is gone when the remote pod is. One with the final status of its pod remains for a minute, or
-// until it is deleted with a grace period of 0.
+// remote namespace, and the controllers of the provider create a remote pod of the same name from
+// it. They create the remote pod again if it is lost, also while the consumer is unreachable. A
+// ShadowPod is deleted with a grace period, like a Pod, and is removed after its remote pod. If its
+// status then contains the final status of the remote pod, it is removed a minute later, or when it
+// is deleted with a grace period of 0.
 type ShadowPodApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. Labels and annotations are copied to the remote
-	// pod. At most 256 KiB together with the spec.
+	// pod. Metadata and spec are limited to 256 KiB in total.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the desired pod, written by the virtual kubelet.
+	// spec is the desired remote pod, written by a virtual kubelet of the consumer.
 	Spec *ShadowPodSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the final status of the pod, and why it is not running, written by the controllers
-	// of the provider. While the remote pod exists, its own status has the rest.
+	// status is the final status of the remote pod, or the reason for which the provider refuses to
+	// create it, written by the controllers of the provider. The status of a running pod is in the
+	// status of the remote pod only.
 	Status *ShadowPodStatusApplyConfiguration `json:"status,omitempty"`
 }
 

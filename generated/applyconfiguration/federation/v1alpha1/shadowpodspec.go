@@ -12,15 +12,17 @@ import (
 // ShadowPodSpecApplyConfiguration represents a declarative configuration of the ShadowPodSpec type for use
 // with apply.
 //
-// ShadowPodSpec is the desired pod.
+// ShadowPodSpec is the desired remote pod.
 type ShadowPodSpecApplyConfiguration struct {
-	// pod is the specification of the remote pod. It is refused if it violates the Pod Security
-	// Standard baseline, selects single nodes or nodes with a role, uses tokens of the provider, or
-	// exceeds the quota. Only the fields can change that Kubernetes lets change in a running pod.
+	// pod is the specification of the remote pod. The API server refuses it if it violates the Pod
+	// Security Standard baseline, selects single nodes or nodes with a role, uses tokens of the
+	// provider, or exceeds the quota. Only fields that can change in a running Kubernetes pod can
+	// change.
 	Pod *v1.PodSpec `json:"pod,omitempty"`
-	// offeredNode is the name in spec.nodes of the ResourceOffer of the node that the local pod is
-	// bound to: the pod runs on a node with its labels, and preferably on that node. Empty, or a
-	// name of no offer, leaves the choice to the scheduler. A change applies when the pod is
+	// offeredNode is the name, in spec.nodes of a ResourceOffer, of the offered node that the local
+	// pod is bound to. The remote pod runs on a node with the labels of the offered node, and
+	// preferably on the offered node itself. If it is empty or no offer contains the name, the
+	// scheduler of the provider selects any shared node. A change applies when the remote pod is
 	// created again.
 	OfferedNode *string `json:"offeredNode,omitempty"`
 }

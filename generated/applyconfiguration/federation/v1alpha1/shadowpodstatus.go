@@ -15,20 +15,21 @@ import (
 //
 // ShadowPodStatus is the observed state of a shadow pod.
 type ShadowPodStatusApplyConfiguration struct {
-	// phase is Succeeded or Failed once the pod is finished, and empty before. It cannot change
-	// afterwards: a finished pod never runs again.
+	// phase is Succeeded or Failed once the remote pod is finished, and empty before. A set phase
+	// cannot change: a finished pod never runs again.
 	Phase *v1.PodPhase `json:"phase,omitempty"`
-	// pod is the final status of the remote pod, set together with phase.
+	// pod is the final status of the remote pod, set together with phase. Empty before.
 	Pod *v1.PodStatus `json:"pod,omitempty"`
-	// foreignCluster is the name of the ForeignCluster of the consumer whose quota the pod counts
-	// against until it is finished. It is set at creation. Empty in a namespace of no consumer.
+	// foreignCluster is the name of the ForeignCluster of the consumer whose quota the pod uses
+	// until it is finished. The API server sets it at creation. Empty in a namespace that belongs
+	// to no consumer.
 	ForeignCluster *string `json:"foreignCluster,omitempty"`
-	// allocatedResources is the amount of each resource that the pod still has after its spec
-	// requested less, until the kubelet has resized it. Of this and the request, the larger amount
-	// counts against the quota.
+	// allocatedResources is the amount of each resource that the remote pod still has after spec
+	// was changed to request less, until the kubelet has resized the pod. The quota usage is the
+	// larger of the allocated and the requested amount. Empty when no such resize is pending.
 	AllocatedResources *v1.ResourceList `json:"allocatedResources,omitempty"`
-	// conditions are PodCreated, which is False while the provider refuses to create the pod, and
-	// PodResized, which is False while it refuses the requested resources.
+	// conditions are PodCreated, which is False while the provider refuses to create the remote
+	// pod, and PodResized, which is False while the provider refuses to resize it.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

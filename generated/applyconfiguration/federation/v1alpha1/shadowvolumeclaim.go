@@ -14,12 +14,13 @@ import (
 // ShadowVolumeClaimApplyConfiguration represents a declarative configuration of the ShadowVolumeClaim type for use
 // with apply.
 //
-// ShadowVolumeClaim is a claim of a consumer on a provider. The controllers of the consumer create
-// it in a remote namespace, and the controllers of the provider create a PersistentVolumeClaim of
-// the same name from it, which exists also while the consumer is unreachable.
+// ShadowVolumeClaim requests a PersistentVolumeClaim of a consumer on a provider. The controllers
+// of the consumer create it in a remote namespace, and the controllers of the provider create a
+// PersistentVolumeClaim of the same name from it. The claim and its data are kept while the
+// consumer is unreachable.
 type ShadowVolumeClaimApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata. At most 64 KiB.
+	// metadata is the standard object metadata, limited to 64 KiB.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the desired claim, written by the controllers of the consumer.
 	Spec *ShadowVolumeClaimSpecApplyConfiguration `json:"spec,omitempty"`

@@ -14,26 +14,27 @@ import (
 // ShadowVolumeClaimSpecApplyConfiguration represents a declarative configuration of the ShadowVolumeClaimSpec type for use
 // with apply.
 //
-// ShadowVolumeClaimSpec is the desired claim.
+// ShadowVolumeClaimSpec is the desired PersistentVolumeClaim on the provider.
 type ShadowVolumeClaimSpecApplyConfiguration struct {
-	// storageClassName is the StorageClass of the provider, one of spec.storageClasses of its
-	// ResourceOffer. It cannot change.
+	// storageClassName is a StorageClass of the provider, one of spec.storageClasses of a
+	// ResourceOffer that the consumer accepted. It cannot change.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 	// accessModes are the access modes of the claim, at least one. They cannot change.
 	AccessModes []v1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
 	// storage is the requested capacity in bytes, for example 10Gi, at most 1Ei. It can grow if the
-	// StorageClass permits expansion, and shrink to more than status.capacity if an expansion
-	// failed.
+	// StorageClass permits expansion. After a failed expansion it can shrink to a value above
+	// status.capacity.
 	Storage *resource.Quantity `json:"storage,omitempty"`
 	// deletionPolicy determines what happens to the data when this object is deleted. The default
 	// is Retain.
 	DeletionPolicy *federationv1alpha1.VolumeDeletionPolicy `json:"deletionPolicy,omitempty"`
-	// fence is the ID of a move, written while the move locks the volume. The provider then reports
-	// in status.fence which other pods than the movers still use the volume. Empty reports none.
+	// fence is the ID of the move that is locking the volume. While it is set, the provider reports
+	// in status.fence which pods, apart from the movers, still use the volume. Empty means that no
+	// move locks the volume.
 	Fence *string `json:"fence,omitempty"`
 	// existing is true if the claim had a volume before. The provider then uses its existing claim
-	// of this name, or the volume that its administrator prepared for it, and never creates an
-	// empty one. The default is false. It cannot change.
+	// of this name, or the volume that its administrator prepared for the claim, and never
+	// provisions an empty volume. The default is false. It cannot change.
 	Existing *bool `json:"existing,omitempty"`
 }
 

@@ -17,10 +17,11 @@ import (
 // ShadowVolumeClaimStatus is the observed state of a ShadowVolumeClaim.
 type ShadowVolumeClaimStatusApplyConfiguration struct {
 	// foreignCluster is the name of the ForeignCluster of the consumer whose storage quota the
-	// claim counts against until its volume is gone. It is set at creation. Empty in a namespace of
-	// no consumer.
+	// claim uses until its volume is deleted. The API server sets it at creation. Empty in a
+	// namespace that belongs to no consumer.
 	ForeignCluster *string `json:"foreignCluster,omitempty"`
-	// phase is the state of the claim. Empty before it was created, or if the provider refuses it.
+	// phase is the state of the PersistentVolumeClaim. Empty before the claim is created, or if the
+	// provider refuses to create it.
 	Phase *federationv1alpha1.ShadowVolumeClaimPhase `json:"phase,omitempty"`
 	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
@@ -29,14 +30,15 @@ type ShadowVolumeClaimStatusApplyConfiguration struct {
 	VolumeName *string `json:"volumeName,omitempty"`
 	// capacity is the actual capacity of the volume in bytes. Empty before the claim was bound.
 	Capacity *resource.Quantity `json:"capacity,omitempty"`
-	// allocated is the capacity in bytes that the provider has reserved for an expansion that is
-	// not complete. The largest of spec.storage, capacity and allocated counts against the quota.
-	// Empty without an expansion.
+	// allocated is the capacity in bytes that the provider has reserved for an incomplete
+	// expansion. The largest of spec.storage, capacity and allocated is the quota usage. Empty when
+	// no expansion is in progress.
 	Allocated *resource.Quantity `json:"allocated,omitempty"`
 	// pods are the names of the first 16 pods of the namespace that mount the claim and have not
 	// ended.
 	Pods []string `json:"pods,omitempty"`
-	// fence is the answer to spec.fence. Empty without it.
+	// fence lists the pods that still use the volume while spec.fence is set. Empty while
+	// spec.fence is empty.
 	Fence *VolumeFenceStatusApplyConfiguration `json:"fence,omitempty"`
 	// conditions are VolumeBound, which is True while the claim is bound, and VolumeResized, which
 	// is False while the volume is smaller than spec.storage.

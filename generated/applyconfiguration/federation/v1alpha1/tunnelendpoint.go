@@ -14,15 +14,15 @@ import (
 // TunnelEndpointApplyConfiguration represents a declarative configuration of the TunnelEndpoint type for use
 // with apply.
 //
-// TunnelEndpoint is the tunnel to one peer: what both clusters agreed upon, and its state. The
-// controllers create it in the installation namespace while networking is Tunnel or mode is InBand;
-// the gateway and the route agents configure nodes by it, and the active gateway writes the status.
-// Peers cannot read it.
+// TunnelEndpoint is the configuration and the state of the tunnel to one peer. The controllers
+// create it in the installation namespace while networking of the ForeignCluster is Tunnel or its
+// mode is InBand. The gateway and the route agents configure their nodes from the spec, and the
+// active gateway writes the status. Peers cannot read it.
 type TunnelEndpointApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name is the name of the ForeignCluster.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the agreed configuration, written by the controllers.
+	// spec is the configuration that both clusters agreed on, written by the controllers.
 	Spec *TunnelEndpointSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is the observed state of the tunnel, written by the active gateway.
 	Status *TunnelEndpointStatusApplyConfiguration `json:"status,omitempty"`

@@ -12,26 +12,29 @@ import (
 // TunnelEndpointSpecApplyConfiguration represents a declarative configuration of the TunnelEndpointSpec type for use
 // with apply.
 //
-// TunnelEndpointSpec is the agreed configuration of a tunnel.
+// TunnelEndpointSpec is the configuration of a tunnel that both clusters agreed on.
 type TunnelEndpointSpecApplyConfiguration struct {
 	// clusterID is the UID of the namespace kube-system of the peer. It cannot change.
 	ClusterID *string `json:"clusterID,omitempty"`
 	// publicKey is the WireGuard public key of the remote gateway, 32 bytes in base64.
 	PublicKey *string `json:"publicKey,omitempty"`
-	// endpoints are the addresses of the remote gateway, each a host and UDP port, in order of
-	// preference. At most 8. Empty means that the remote gateway connects to the local one.
+	// endpoints are the endpoints of the remote gateway, each a host and UDP port, in order of
+	// preference. At most 8. Empty means that the local gateway waits for the remote gateway to
+	// connect.
 	Endpoints []string `json:"endpoints,omitempty"`
-	// mtu is the MTU inside the tunnel in bytes, the lower one of both clusters. 0 means that
-	// neither has reported one yet; each gateway then uses the MTU of its own network.
+	// mtu is the MTU inside the tunnel in bytes: the lower of the MTUs that both clusters support.
+	// 0 means that neither cluster has reported an MTU yet; each gateway then uses the MTU of its
+	// own network.
 	MTU *int32 `json:"mtu,omitempty"`
-	// local are the local CIDRs, first pod CIDRs, then external ones, and what the peer remaps them
-	// to. Empty while the tunnel carries only the control plane.
+	// local are the CIDRs of the local cluster, first pod CIDRs, then external CIDRs, each with the
+	// CIDR that the peer remaps it to. Empty while the tunnel carries only control plane traffic.
 	Local []CIDRMappingApplyConfiguration `json:"local,omitempty"`
-	// remote are the CIDRs of the peer, first pod CIDRs, then external ones, and what the local
-	// cluster remaps them to. Empty while the tunnel carries only the control plane.
+	// remote are the CIDRs of the peer, first pod CIDRs, then external CIDRs, each with the CIDR
+	// that the local cluster remaps it to. Empty while the tunnel carries only control plane
+	// traffic.
 	Remote []CIDRMappingApplyConfiguration `json:"remote,omitempty"`
-	// control are the directions in which the tunnel carries control plane traffic. Empty with mode
-	// OutOfBand.
+	// control are the directions of control plane traffic through the tunnel, Serve, Call or both.
+	// Empty with mode OutOfBand.
 	Control []federationv1alpha1.TunnelControl `json:"control,omitempty"`
 }
 

@@ -15,37 +15,39 @@ import (
 //
 // TunnelEndpointStatus is the observed state of a tunnel.
 type TunnelEndpointStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec that the gateway has applied.
+	// observedGeneration is the generation of the spec that the active gateway has applied.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// phase is the state of the tunnel.
 	Phase *federationv1alpha1.TunnelPhase `json:"phase,omitempty"`
-	// endpoint is the address and port that packets of the remote gateway come from. Empty before
-	// the first handshake.
+	// endpoint is the address and UDP port from which the local gateway last received packets of
+	// the remote gateway. Empty before the first handshake.
 	Endpoint *string `json:"endpoint,omitempty"`
-	// gateway is the name of the local node with the active gateway.
+	// gateway is the name of the local node on which the active gateway runs.
 	Gateway *string `json:"gateway,omitempty"`
-	// publicKey is the WireGuard public key that the local gateway uses, in base64. Peers receive a
-	// new key once it is in use.
+	// publicKey is the WireGuard public key that the local gateway uses, 32 bytes in base64. The
+	// controllers send a new key to the peer after the gateway has started to use it.
 	PublicKey *string `json:"publicKey,omitempty"`
-	// mtu is the MTU inside the tunnel that the network of the active gateway's node permits, in
-	// bytes, independently of the peer. Peers receive it in their NetworkConfig. 0 means unknown,
-	// or less than 1280.
+	// mtu is the MTU inside the tunnel, in bytes, that the network of the active gateway's node
+	// permits. The peer receives it in the NetworkConfig of the local cluster. 0 means that it is
+	// unknown or less than 1280.
 	MTU *int32 `json:"mtu,omitempty"`
 	// implementation is the WireGuard implementation of the gateway: kernel or wireguard-go.
 	Implementation *string `json:"implementation,omitempty"`
 	// latencyMicroseconds is the round-trip time to the remote gateway in microseconds, the median
-	// of the last 15 probes. It is updated when it changes by 20 % and at least 250 microseconds.
-	// It is 0 while the tunnel is not connected.
+	// of the last 15 probes. It is updated when it changes by at least 20 % and at least 250
+	// microseconds. It is 0 while the tunnel is not connected.
 	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
 	// lossPercent is the percentage of the last 50 probes without a reply. It is updated when it
-	// changes by 10 or reaches 0. It is 0 while the tunnel is not connected.
+	// changes by at least 10 percentage points or reaches 0. It is 0 while the tunnel is not
+	// connected.
 	LossPercent *int32 `json:"lossPercent,omitempty"`
-	// pathMTU is the size in bytes of the largest packets that reach the remote gateway and back,
-	// if that is less than the agreed MTU; larger packets are not sent then. 0 means that packets
-	// of the agreed MTU pass. It keeps its last value while the tunnel is not connected.
+	// pathMTU is the size in bytes of the largest packets that pass through the tunnel in both
+	// directions, if it is less than spec.mtu; the gateway then sends no larger packets. 0 means
+	// that packets of the size spec.mtu pass. It keeps its last value while the tunnel is not
+	// connected.
 	PathMTU *int32 `json:"pathMTU,omitempty"`
 	// conditions are Connected, which is True while the remote gateway replies through the tunnel,
-	// and PathMTU, which is True if packets of the agreed MTU pass.
+	// and PathMTU, which is True if packets of the size spec.mtu pass in both directions.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -14,17 +14,19 @@ import (
 // VirtualNodeApplyConfiguration represents a declarative configuration of the VirtualNode type for use
 // with apply.
 //
-// VirtualNode is a virtual node of the local cluster, which represents an accepted ResourceOffer or
-// a part of it. The controllers create one for an offer, or one for each of its nodes, in the peer
-// namespace of the provider, and run a virtual kubelet for each; administrators can create more,
-// and set apiAccess, reflection and offloadingPatch of all of them.
+// VirtualNode configures one virtual node of the local cluster, which represents an accepted
+// ResourceOffer or one node in it. The controllers create the VirtualNodes of an offer in the peer
+// namespace of the provider, and run a virtual kubelet for each VirtualNode. Administrators can
+// create more VirtualNodes, and can set apiAccess, reflection and offloadingPatch of each.
 type VirtualNodeApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the desired state of the node, written by the controllers and administrators.
+	// spec is the desired state of the virtual node. The controllers write the fields that an offer
+	// determines; administrators write apiAccess, reflection and offloadingPatch, and the whole
+	// spec of VirtualNodes that they create.
 	Spec *VirtualNodeSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the observed state of the node, written by the controllers.
+	// status is the observed state of the virtual node, written by the controllers.
 	Status *VirtualNodeStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -9,12 +9,12 @@ package v1alpha1
 // with apply.
 //
 // VirtualNodeNetwork describes how addresses are remapped between the local cluster and the
-// provider. An address in none of the CIDRs cannot be reached. Both lists are empty until the
-// tunnel is agreed upon.
+// provider. An address that is in none of the CIDRs cannot be reached from the other cluster. Both
+// lists are empty until the clusters have agreed on the configuration of the tunnel.
 type VirtualNodeNetworkApplyConfiguration struct {
-	// local are the local CIDRs, and what the provider remaps them to.
+	// local are the CIDRs of the local cluster, each with the CIDR that the provider remaps it to.
 	Local []CIDRMappingApplyConfiguration `json:"local,omitempty"`
-	// remote are the CIDRs of the provider, and what the local cluster remaps them to.
+	// remote are the CIDRs of the provider, each with the CIDR that the local cluster remaps it to.
 	Remote []CIDRMappingApplyConfiguration `json:"remote,omitempty"`
 }
 

@@ -9,18 +9,19 @@ package v1alpha1
 // with apply.
 //
 // VirtualNodeReflection selects the objects of offloaded namespaces that are reflected to a
-// provider, and their metadata. ConfigMaps, Secrets, Services with their EndpointSlices, and
-// Ingresses are reflected by default.
+// provider, and which of their labels and annotations are copied. ConfigMaps, Secrets, Services
+// with their EndpointSlices, and Ingresses are reflected by default.
 type VirtualNodeReflectionApplyConfiguration struct {
-	// kinds are additional kinds to reflect, and kinds that are reflected in another way than by
-	// default. An additional kind has to be in spec.reflectedKinds of the ResourceOffer, and served
-	// by both clusters; the condition KindsReflected reports whether it is reflected. At most 32.
+	// kinds are additional kinds to reflect, and settings for kinds that are reflected by default.
+	// An additional kind must be in spec.reflectedKinds of the ResourceOffer and be served by both
+	// clusters; the condition KindsReflected reports whether it is reflected. At most 32. Empty
+	// reflects the default kinds only.
 	Kinds []ReflectedKindApplyConfiguration `json:"kinds,omitempty"`
-	// excludedLabels are the keys of labels that reflected objects of all kinds do not have. Keys
-	// of liqo.io are not permitted. At most 128.
+	// excludedLabels are the keys of labels that are not copied to reflected objects of any kind.
+	// Keys of liqo.io are not permitted. At most 128.
 	ExcludedLabels []string `json:"excludedLabels,omitempty"`
-	// excludedAnnotations are the keys of annotations that reflected objects of all kinds do not
-	// have. Keys of liqo.io are not permitted. At most 128.
+	// excludedAnnotations are the keys of annotations that are not copied to reflected objects of
+	// any kind. Keys of liqo.io are not permitted. At most 128.
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
 }
 

@@ -21,24 +21,28 @@ type VirtualNodeSpecApplyConfiguration struct {
 	// cannot change.
 	NodeName *string `json:"nodeName,omitempty"`
 	// offerName is the name of the ResourceOffer in the same namespace that the node represents.
-	// The node is deleted when the offer is withdrawn or refused.
+	// The VirtualNode is deleted when the offer is withdrawn or refused. Empty means that it does
+	// not depend on an offer.
 	OfferName *string `json:"offerName,omitempty"`
-	// offeredNode is the name in spec.nodes of the ResourceOffer of the node that this one
-	// represents. Empty represents the offer as a whole. It requires offerName. It cannot change.
+	// offeredNode is the name, in spec.nodes of the ResourceOffer, of the node that the virtual
+	// node represents. Empty means that it represents the offer as a whole. It requires offerName,
+	// and cannot change.
 	OfferedNode *string `json:"offeredNode,omitempty"`
-	// resources is the capacity of the Node, at least one resource.
+	// resources is the capacity of the Node, with at least one resource.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
-	// labels are added to the Node.
+	// labels are labels that the virtual kubelet adds to the Node.
 	Labels map[string]string `json:"labels,omitempty"`
 	// apiAccess determines whether pods on the node have access to the API server of the local
-	// cluster with tokens of their ServiceAccounts. Empty is Consumer. Without the value
-	// consumerAPIServer of the installation pods have no access in either case.
+	// cluster with tokens of their ServiceAccounts. The default is Consumer. Pods have no access if
+	// the value consumerAPIServer of the installation is empty.
 	APIAccess *federationv1alpha1.APIAccess `json:"apiAccess,omitempty"`
 	// reflection selects the objects of offloaded namespaces that are reflected to the provider. If
-	// a provider has several virtual nodes, the reflection of the oldest applies.
+	// a provider has several virtual nodes, only the reflection of the oldest VirtualNode applies.
+	// Empty uses the defaults.
 	Reflection *VirtualNodeReflectionApplyConfiguration `json:"reflection,omitempty"`
-	// offloadingPatch changes the pods of the node on the provider. A change of labels, annotations
-	// or additional tolerations applies to running pods, any other change to new pods only.
+	// offloadingPatch changes the remote pods of the virtual node. A change of excludedLabels,
+	// excludedAnnotations, or additional tolerations applies to running pods; any other change
+	// applies only to new pods.
 	OffloadingPatch *OffloadingPatchApplyConfiguration `json:"offloadingPatch,omitempty"`
 }
 

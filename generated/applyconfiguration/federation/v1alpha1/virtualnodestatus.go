@@ -23,26 +23,28 @@ type VirtualNodeStatusApplyConfiguration struct {
 	// reflectedKinds are the additional kinds of spec.reflection.kinds that are reflected: the
 	// provider offers them, the local cluster serves them, and its virtual kubelets may read them.
 	ReflectedKinds []v1.GroupVersionResource `json:"reflectedKinds,omitempty"`
-	// ingressClasses are the classes of the offer that reflected Ingresses may use. An Ingress with
-	// another class gets the first one. Empty leaves the class to the provider.
+	// ingressClasses are the IngressClasses of the offer, which reflected Ingresses may use. A
+	// reflected Ingress has the first class if its own class is not in the list. Empty means that
+	// reflected Ingresses have no class, and that the provider selects it.
 	IngressClasses []string `json:"ingressClasses,omitempty"`
-	// loadBalancerClasses are the classes of the offer that reflected Services of type LoadBalancer
-	// may use. A Service with another class gets the first one. Empty leaves the class to the
-	// provider.
+	// loadBalancerClasses are the load balancer classes of the offer, which reflected Services of
+	// type LoadBalancer may use. A reflected Service has the first class if its own class is not in
+	// the list. Empty means that reflected Services have no class, and that the provider selects
+	// it.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// network describes how addresses are remapped. It is set if networking is Tunnel; otherwise
-	// addresses are the same in both clusters.
+	// network describes how addresses are remapped. Empty unless networking of the ForeignCluster
+	// is Tunnel; addresses are then the same in both clusters.
 	Network *VirtualNodeNetworkApplyConfiguration `json:"network,omitempty"`
-	// conditions are Ready, the condition of the Node; VirtualKubeletAvailable, which is True while
-	// the virtual kubelet runs; NetworkReady, which is True while the pods of both clusters reach
-	// each other; and KindsReflected, which is False while a kind of spec.reflection is not
-	// reflected.
+	// conditions are Ready, a copy of the condition Ready of the Node; VirtualKubeletAvailable,
+	// which is True while the virtual kubelet runs; NetworkReady, which is True while the pods of
+	// both clusters reach each other; and KindsReflected, which is False while a kind in
+	// spec.reflection.kinds is not reflected.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// storageClasses are the StorageClasses of the offer that claims may use on the provider, the
-	// default first. Empty if the provider offers no storage.
+	// storageClasses are the StorageClasses of the offer, which claims may use on the provider, the
+	// default class first. Empty if the provider offers no storage.
 	StorageClasses []string `json:"storageClasses,omitempty"`
-	// storage is spec.storage of the offer, the storage quota. It is not part of the capacity of
-	// the Node.
+	// storage is spec.storage of the offer, the limits of claims on the provider. It is not part of
+	// the capacity of the Node. Empty if the provider offers no storage.
 	Storage *corev1.ResourceList `json:"storage,omitempty"`
 }
 

@@ -15,14 +15,13 @@ import (
 // with apply.
 //
 // VirtualVolume represents the data of one PersistentVolumeClaim of the virtual StorageClass: the
-// cluster that stores it, the pods that mount it, and the progress of a move. It has the name of
-// the claim. The controllers create and delete it with the claim, and the verb move writes its
-// spec.
+// cluster that stores it, the pods that mount it, and the progress of a move. It has the namespace
+// and name of the claim. The controllers create it with the claim and delete it after the claim.
 type VirtualVolumeApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name is the name of the claim.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the requested move, written by the verb move.
+	// spec is the requested move. The verb move writes it.
 	Spec *VirtualVolumeSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is the observed state of the data, written by the controllers.
 	Status *VirtualVolumeStatusApplyConfiguration `json:"status,omitempty"`

@@ -8,10 +8,11 @@ package v1alpha1
 // VirtualVolumeSpecApplyConfiguration represents a declarative configuration of the VirtualVolumeSpec type for use
 // with apply.
 //
-// VirtualVolumeSpec is the desired state of the data.
+// VirtualVolumeSpec is the desired location of the data.
 type VirtualVolumeSpecApplyConfiguration struct {
-	// move is the requested move. Removing it cancels a move that has not switched to its target
-	// yet. It remains when the move has ended.
+	// move is the requested move. Removing it cancels the move, unless the claim is already bound
+	// to the target volume. It is not removed when the move ends. Empty means that no move was
+	// requested.
 	Move *RequestedMoveApplyConfiguration `json:"move,omitempty"`
 }
 

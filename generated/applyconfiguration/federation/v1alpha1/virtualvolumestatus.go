@@ -14,17 +14,19 @@ import (
 // VirtualVolumeStatusApplyConfiguration represents a declarative configuration of the VirtualVolumeStatus type for use
 // with apply.
 //
-// VirtualVolumeStatus is the observed state of the data.
+// VirtualVolumeStatus is the observed location and state of the data.
 type VirtualVolumeStatusApplyConfiguration struct {
 	// phase is the state of the data.
 	Phase *federationv1alpha1.VirtualVolumePhase `json:"phase,omitempty"`
 	// location is the current location of the data. Empty before the volume exists.
 	Location *VolumeLocationApplyConfiguration `json:"location,omitempty"`
-	// capacity is the capacity of the volume in bytes.
+	// capacity is the capacity of the volume in bytes. Empty before the volume exists.
 	Capacity *resource.Quantity `json:"capacity,omitempty"`
-	// mountedBy are the names of the first 16 pods that mount the claim and have not ended.
+	// mountedBy are the names of the first 16 pods that mount the claim and have not ended. Empty
+	// if no pod mounts it.
 	MountedBy []string `json:"mountedBy,omitempty"`
-	// move is the progress of the current move, or the result of the last one.
+	// move is the progress of the current move, or the result of the last move. Empty before the
+	// first move.
 	Move *MoveProgressApplyConfiguration `json:"move,omitempty"`
 	// conditions are Ready, which is True while the claim is bound and the cluster that stores the
 	// data is reachable, and Moved, which is True if the last move succeeded.

@@ -8,13 +8,13 @@ package v1alpha1
 // VolumeFenceStatusApplyConfiguration represents a declarative configuration of the VolumeFenceStatus type for use
 // with apply.
 //
-// VolumeFenceStatus lists the pods that use a volume that is being moved. A pod that was deleted by
-// force counts until its node reported its end.
+// VolumeFenceStatus lists the pods that use a volume that a move is locking. A pod that was force
+// deleted is listed until its node has reported that it ended.
 type VolumeFenceStatusApplyConfiguration struct {
-	// id is the value of spec.fence that this answers.
+	// id is the value of spec.fence for which users were determined.
 	ID *string `json:"id,omitempty"`
-	// users are the names of the first 16 pods, except the movers, that use the volume. Empty means
-	// that none does.
+	// users are the names of the first 16 pods, apart from the movers, that use the volume. Empty
+	// means that no pod uses it.
 	Users []string `json:"users,omitempty"`
 }
 

@@ -10,20 +10,20 @@ package v1alpha1
 //
 // VolumeLocation is the location of the data of a volume.
 type VolumeLocationApplyConfiguration struct {
-	// clusterName is the name of the ForeignCluster that stores the data. Empty is the local
-	// cluster, or a provider that is no longer a peer.
+	// clusterName is the name of the ForeignCluster of the provider that stores the data. Empty if
+	// the local cluster stores the data, or if the provider is no longer a peer.
 	ClusterName *string `json:"clusterName,omitempty"`
 	// clusterID is the UID of the namespace kube-system of the cluster that stores the data.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// storageClassName is the StorageClass of the volume in that cluster.
+	// storageClassName is the StorageClass of the volume in the cluster that stores the data.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 	// volumeName is the name of the PersistentVolume in the local cluster.
 	VolumeName *string `json:"volumeName,omitempty"`
 	// namespace is the namespace of the claim on the provider. Empty if the local cluster stores
 	// the data.
 	Namespace *string `json:"namespace,omitempty"`
-	// claimName is the name of the ShadowVolumeClaim and of the claim on the provider. Empty if the
-	// local cluster stores the data.
+	// claimName is the name of the ShadowVolumeClaim and of the PersistentVolumeClaim on the
+	// provider. Empty if the local cluster stores the data.
 	ClaimName *string `json:"claimName,omitempty"`
 }
 
