@@ -38,7 +38,8 @@ func textOf(s Set) []string {
 }
 
 func TestAllocate(t *testing.T) {
-	pool := NewPool(prefixes("10.0.0.0/8", "192.168.0.0/16", "fd00:10::/32"), prefixes("10.255.0.0/16", "10.96.0.0/12", "172.20.0.0/16"))
+	pool := NewPool(prefixes("10.0.0.0/8", "192.168.0.0/16", "fd00:10::/32"),
+		prefixes("10.255.0.0/16", "10.96.0.0/12", "172.20.0.0/16"))
 	wide := NewPool(prefixes("10.0.0.0/8", "fd6c:6971:8000::/33"), prefixes("fd00:10:96::/112"))
 	for _, test := range []struct {
 		name          string
@@ -124,10 +125,12 @@ func TestShareAndLargestFreePrefix(t *testing.T) {
 func anyPrefix(t *rapid.T, label string) netip.Prefix {
 	if rapid.Bool().Draw(t, label+" is IPv6") {
 		low := rapid.Byte().Draw(t, label)
-		return netip.PrefixFrom(netip.AddrFrom16([16]byte{0: 0xfd, 15: low}), rapid.IntRange(120, 128).Draw(t, label+" bits")).Masked()
+		return netip.PrefixFrom(netip.AddrFrom16([16]byte{0: 0xfd, 15: low}),
+			rapid.IntRange(120, 128).Draw(t, label+" bits")).Masked()
 	}
 	low := rapid.Byte().Draw(t, label)
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, low}), rapid.IntRange(24, 32).Draw(t, label+" bits")).Masked()
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, low}),
+		rapid.IntRange(24, 32).Draw(t, label+" bits")).Masked()
 }
 
 // model is the set as a plain map of single addresses, which Set is compared with.
@@ -198,7 +201,8 @@ func TestSetContainsWhatWasAdded(t *testing.T) {
 
 func TestSetDoesNotDependOnTheOrderOfAdditions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) netip.Prefix { return anyPrefix(t, "prefix") }), 0, 20).Draw(t, "prefixes")
+		list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) netip.Prefix { return anyPrefix(t, "prefix") }), 0,
+			20).Draw(t, "prefixes")
 		shuffled := rapid.Permutation(list).Draw(t, "shuffled")
 		if diff := cmp.Diff(textOf(setOf(list...)), textOf(setOf(shuffled...))); diff != "" {
 			t.Fatalf("the sets differ:\n%s", diff)
@@ -221,7 +225,8 @@ func TestAllocationsNeverOverlapAndNothingLeaks(t *testing.T) {
 				allocated = slices.Delete(allocated, i, i+1)
 				continue
 			}
-			request := Request{Range: anyPrefix(t, "range"), Keep: rapid.Bool().Draw(t, "keep"), Chance: rapid.Uint32().Draw(t, "chance")}
+			request := Request{Range: anyPrefix(t, "range"), Keep: rapid.Bool().Draw(t, "keep"),
+				Chance: rapid.Uint32().Draw(t, "chance")}
 			if rapid.IntRange(0, 3).Draw(t, "exact") == 0 {
 				request.Exact = netip.PrefixFrom(request.Range.Addr(), request.Range.Bits()).Masked()
 			}
@@ -274,7 +279,8 @@ func BenchmarkAllocate(b *testing.B) {
 	for _, n := range []struct {
 		name, request string
 		taken         int
-	}{{"100 used", "192.0.2.1/32", 100}, {"10000 used", "192.0.2.1/32", 10000}, {"100 of IPv6 used", "fd00::/56", 100}, {"10000 of IPv6 used", "fd00::/56", 10000}} {
+	}{{"100 used", "192.0.2.1/32", 100}, {"10000 used", "192.0.2.1/32", 10000}, {"100 of IPv6 used", "fd00::/56", 100},
+		{"10000 of IPv6 used", "fd00::/56", 10000}} {
 		b.Run(n.name, func(b *testing.B) {
 			request := Request{Range: netip.MustParsePrefix(n.request)}
 			var taken Set

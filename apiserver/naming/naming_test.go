@@ -21,7 +21,8 @@ var (
 
 func TestRemoteNamespaceIsAValidName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		name := UniqueRemoteNamespace(namespaceNames.Draw(t, "namespace"), clusterNames.Draw(t, "cluster"), clusterIDs.Draw(t, "id"))
+		name := UniqueRemoteNamespace(namespaceNames.Draw(t, "namespace"), clusterNames.Draw(t, "cluster"),
+			clusterIDs.Draw(t, "id"))
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 			t.Fatalf("%q: %v", name, problems)
 		}

@@ -19,7 +19,8 @@ func TestTranslationKeepsHostBits(t *testing.T) {
 			{CIDR: "10.70.0.0/20", Mapped: "192.168.16.0/20"}, {CIDR: "10.72.1.2/32", Mapped: "10.80.9.9/32"},
 			{CIDR: "10.74.0.0/15", Mapped: "172.16.0.0/15"},
 		},
-		[]v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.1.0.0/16"}, {CIDR: "10.9.0.128/25", Mapped: "10.9.0.128/25"}})
+		[]v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.1.0.0/16"},
+			{CIDR: "10.9.0.128/25", Mapped: "10.9.0.128/25"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,10 +46,12 @@ func TestErrorsOfConnectNameTheRemedy(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()
-			client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.err })
+			client.PrependReactor("get", "namespaces",
+				func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.err })
 			c := &cluster{config: &rest.Config{Host: "https://rome:6443"}, client: client}
 			err := c.identify(t.Context())
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "https://rome:6443") || strings.Contains(err.Error(), "\n") {
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "https://rome:6443") ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("got error %v, want one line with %q", err, test.want)
 			}
 		})
@@ -58,7 +60,8 @@ func TestErrorsOfConnectNameTheRemedy(t *testing.T) {
 
 func TestServerRequiresTheAuthorityOfTheFrontProxy(t *testing.T) {
 	configMap := func(data map[string]string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"}, Data: data}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system",
+			Name: "extension-apiserver-authentication"}, Data: data}
 	}
 	tests := map[string]struct {
 		objects []runtime.Object
@@ -76,7 +79,8 @@ func TestServerRequiresTheAuthorityOfTheFrontProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(test.objects...)
 			if test.err != nil {
-				client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.err })
+				client.PrependReactor("get", "configmaps",
+					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.err })
 			}
 			err := (&cluster{config: &rest.Config{}, client: client}).checkAuthentication(t.Context())
 			if test.want == "" {

@@ -135,7 +135,8 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 			want: []string{"must be set together"},
 		},
 		"broken files for etcd": {
-			args: []string{"--etcd-servers=https://etcd:2379", "--etcd-cafile=" + junk, "--etcd-certfile=" + certFile, "--etcd-keyfile=" + otherKey},
+			args: []string{"--etcd-servers=https://etcd:2379", "--etcd-cafile=" + junk, "--etcd-certfile=" + certFile,
+				"--etcd-keyfile=" + otherKey},
 			want: []string{"--etcd-certfile " + certFile, "--etcd-cafile"},
 		},
 		"a negative duration of a cache": {
@@ -147,7 +148,8 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			args := append([]string{"--cluster-name=rome", "--tls-cert-file=" + certFile, "--tls-private-key-file=" + keyFile}, test.args...)
+			args := append([]string{"--cluster-name=rome", "--tls-cert-file=" + certFile, "--tls-private-key-file=" +
+				keyFile}, test.args...)
 			errs := parse(t, args...).Validate()
 			if len(errs) != len(test.want) {
 				t.Fatalf("got %d errors %v, want %d", len(errs), errs, len(test.want))

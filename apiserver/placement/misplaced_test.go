@@ -21,10 +21,13 @@ func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
 		placements.Provider("milan", "north"), placements.Provider("bari", "south"),
 		// The provider has two virtual nodes with different labels; each is matched by its own labels.
 		placements.Provider("turin", "north", func(l *placement.Provider) {
-			l.VirtualNodes = append(l.VirtualNodes, &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{NodeName: "liqo-turin-2", Labels: map[string]string{"region": "south"}}})
+			l.VirtualNodes = append(l.VirtualNodes,
+				&v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{NodeName: "liqo-turin-2",
+					Labels: map[string]string{"region": "south"}}})
 		}),
 		// This provider is being unpeered.
-		placements.Provider("leaving", "north", func(l *placement.Provider) { l.Cluster.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)} }),
+		placements.Provider("leaving", "north",
+			func(l *placement.Provider) { l.Cluster.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)} }),
 	}
 	nodes := map[string]*corev1.Node{
 		"worker": {ObjectMeta: metav1.ObjectMeta{Name: "worker", Labels: map[string]string{"region": "north"}}},
@@ -36,7 +39,9 @@ func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
 	finished := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
 	terminating := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)} }
 	mirror := func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
-	with := func(spec *v1alpha1.NamespaceOffloadingSpec, strategy v1alpha1.PodOffloadingStrategy) *v1alpha1.NamespaceOffloadingSpec {
+	with := func(
+		spec *v1alpha1.NamespaceOffloadingSpec, strategy v1alpha1.PodOffloadingStrategy,
+	) *v1alpha1.NamespaceOffloadingSpec {
 		spec.PodOffloadingStrategy = strategy
 		return spec
 	}

@@ -287,7 +287,8 @@ func TestRequiredClassesOnlyNarrow(t *testing.T) {
 			})
 		}
 		if decision.Denied != "" {
-			if test.Strategy != v1alpha1.Remote || offers(placements.Milan) || offers(placements.Turin) || offers(placements.Paris) {
+			if test.Strategy != v1alpha1.Remote || offers(placements.Milan) || offers(placements.Turin) ||
+				offers(placements.Paris) {
 				r.Fatalf("denied: %s", decision.Denied)
 			}
 			return

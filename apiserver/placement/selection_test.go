@@ -16,7 +16,8 @@ import (
 )
 
 func virtualNode(labels map[string]string) *v1alpha1.VirtualNode {
-	return &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{ClusterID: "milan-id", NodeName: "liqo-milan", Labels: labels}}
+	return &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{ClusterID: "milan-id", NodeName: "liqo-milan",
+		Labels: labels}}
 }
 
 func TestClusterSelectorFollowsTheRulesOfTheScheduler(t *testing.T) {
@@ -41,8 +42,9 @@ func TestClusterSelectorFollowsTheRulesOfTheScheduler(t *testing.T) {
 			virtualNode: map[string]string{"region": "it"}, node: map[string]string{"region": "fr"},
 		},
 		{
-			name:        "without a Node, labels of the VirtualNode count",
-			terms:       []corev1.NodeSelectorTerm{placements.Term(italy, placements.Requirement(v1alpha1.LabelRemoteClusterID, corev1.NodeSelectorOpIn, "milan-id"))},
+			name: "without a Node, labels of the VirtualNode count",
+			terms: []corev1.NodeSelectorTerm{placements.Term(italy,
+				placements.Requirement(v1alpha1.LabelRemoteClusterID, corev1.NodeSelectorOpIn, "milan-id"))},
 			virtualNode: map[string]string{"region": "it"}, want: true,
 		},
 		{
@@ -82,7 +84,8 @@ func TestAdditionalTermNeverDeselectsACluster(t *testing.T) {
 	keys := rapid.SampledFrom([]string{"region", "gpu", "tier"})
 	values := rapid.SampledFrom([]string{"a", "b"})
 	terms := rapid.Custom(func(t *rapid.T) corev1.NodeSelectorTerm {
-		operator := rapid.SampledFrom([]corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn}).Draw(t, "operator")
+		operator := rapid.SampledFrom([]corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn,
+			corev1.NodeSelectorOpNotIn}).Draw(t, "operator")
 		return placements.Term(placements.Requirement(keys.Draw(t, "key"), operator, values.Draw(t, "value")))
 	})
 	rapid.Check(t, func(t *rapid.T) {

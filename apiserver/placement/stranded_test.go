@@ -23,25 +23,30 @@ func requiring(terms ...[]corev1.NodeSelectorRequirement) func(*corev1.Pod) {
 		for _, term := range terms {
 			selector.NodeSelectorTerms = append(selector.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: term})
 		}
-		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selector}}
+		p.Spec.Affinity = &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selector}}
 	}
 }
 
 func TestPodsThatWaitForNodesOfAnEarlierSpecAreStranded(t *testing.T) {
 	owned := placements.OwnedBy("apps/v1", "ReplicaSet")
 	tolerant := func(p *corev1.Pod) {
-		p.Spec.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoExecute}}
+		p.Spec.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpEqual,
+			Value: "true", Effect: corev1.TaintEffectNoExecute}}
 	}
 	claims := func(p *corev1.Pod) {
-		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+		p.Spec.Volumes = []corev1.Volume{
+			{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	}
 	terminating := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)} }
 	local := placements.Requirement(v1alpha1.LabelType, corev1.NodeSelectorOpNotIn, v1alpha1.TypeVirtualNode)
 	onProviders := placements.Requirement(v1alpha1.LabelType, corev1.NodeSelectorOpIn, v1alpha1.TypeVirtualNode)
-	north, south := placements.Requirement("region", corev1.NodeSelectorOpIn, "north"), placements.Requirement("region", corev1.NodeSelectorOpIn, "south")
+	north, south := placements.Requirement("region", corev1.NodeSelectorOpIn, "north"),
+		placements.Requirement("region", corev1.NodeSelectorOpIn, "south")
 	fast := placements.Requirement("disk", corev1.NodeSelectorOpIn, "fast")
 	type term = []corev1.NodeSelectorRequirement
-	const other, localOnly = "it was created for nodes that the spec no longer allows.", "it was created for local nodes only."
+	const other, localOnly = "it was created for nodes that the spec no longer allows.",
+		"it was created for local nodes only."
 
 	for _, test := range []struct {
 		name        string
@@ -76,7 +81,8 @@ func TestPodsThatWaitForNodesOfAnEarlierSpecAreStranded(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			spec := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: test.strategy}
 			for _, requirements := range test.selector {
-				spec.ClusterSelector.NodeSelectorTerms = append(spec.ClusterSelector.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: requirements})
+				spec.ClusterSelector.NodeSelectorTerms = append(spec.ClusterSelector.NodeSelectorTerms,
+					corev1.NodeSelectorTerm{MatchExpressions: requirements})
 			}
 			placed, err := placement.NewPlacement(spec, nil, func(string) *corev1.Node { return nil })
 			if err != nil {

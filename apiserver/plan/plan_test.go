@@ -25,10 +25,12 @@ func TestOffloadPlanHasTheActionForEachCluster(t *testing.T) {
 	providers := []placement.Provider{
 		placements.Provider("turin", "north"), placements.Provider("milan", "north"), placements.Provider("bari", "south"),
 		placements.Provider("leaving", "north", func(l *placement.Provider) { l.Cluster.DeletionTimestamp = &gone }),
-		placements.Provider("lodi", "north", func(l *placement.Provider) { l.Cluster.Spec.Outgoing = v1alpha1.PeeringDisabled }),
+		placements.Provider("lodi", "north",
+			func(l *placement.Provider) { l.Cluster.Spec.Outgoing = v1alpha1.PeeringDisabled }),
 		placements.Provider("new", "north", func(l *placement.Provider) { l.VirtualNodes = nil }),
 	}
-	pods := []*corev1.Pod{placements.PodOn("worker"), placements.PodOn(""), placements.PodOn("liqo-milan"), placements.PodOn("liqo-bari"), placements.PodOn("liqo-bari")}
+	pods := []*corev1.Pod{placements.PodOn("worker"), placements.PodOn(""), placements.PodOn("liqo-milan"),
+		placements.PodOn("liqo-bari"), placements.PodOn("liqo-bari")}
 	evicting := func(spec *v1alpha1.NamespaceOffloadingSpec) *v1alpha1.NamespaceOffloadingSpec {
 		spec.Enforcement = v1alpha1.Evict
 		return spec
@@ -43,8 +45,11 @@ func TestOffloadPlanHasTheActionForEachCluster(t *testing.T) {
 	yes := func(name string, action v1alpha1.PlanAction) v1alpha1.PlannedCluster {
 		return v1alpha1.PlannedCluster{Name: name, Selected: true, NamespaceName: remoteName, Action: action}
 	}
-	rest := []v1alpha1.PlannedCluster{no("leaving", "The cluster is being unpeered."), no("lodi", "The outgoing peering is not enabled."), no("new", "The cluster has no virtual node.")}
-	ordered := func(bari v1alpha1.PlannedCluster, others []v1alpha1.PlannedCluster, milan, turin v1alpha1.PlannedCluster) []v1alpha1.PlannedCluster {
+	rest := []v1alpha1.PlannedCluster{no("leaving", "The cluster is being unpeered."),
+		no("lodi", "The outgoing peering is not enabled."), no("new", "The cluster has no virtual node.")}
+	ordered := func(
+		bari v1alpha1.PlannedCluster, others []v1alpha1.PlannedCluster, milan, turin v1alpha1.PlannedCluster,
+	) []v1alpha1.PlannedCluster {
 		return []v1alpha1.PlannedCluster{bari, others[0], others[1], milan, others[2], turin}
 	}
 	unoffloaded := "The namespace is unoffloaded."
@@ -60,36 +65,48 @@ func TestOffloadPlanHasTheActionForEachCluster(t *testing.T) {
 	}{
 		{
 			name: "a first request", requested: placements.InRegion("north"), action: v1alpha1.PlanCreate,
-			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2,
+			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate),
+				yes("turin", v1alpha1.PlanCreate)), misplaced: 2,
 		},
 		{
-			name: "the same again", is: placements.InRegion("north"), requested: placements.InRegion("north"), action: v1alpha1.PlanNone,
-			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanNone), yes("turin", v1alpha1.PlanNone)), misplaced: 2,
+			name: "the same again", is: placements.InRegion("north"), requested: placements.InRegion("north"),
+			action: v1alpha1.PlanNone,
+			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanNone),
+				yes("turin", v1alpha1.PlanNone)), misplaced: 2,
 		},
 		{
-			name: "another selector", is: placements.InRegion("south"), requested: placements.InRegion("north"), action: v1alpha1.PlanChange,
+			name: "another selector", is: placements.InRegion("south"), requested: placements.InRegion("north"),
+			action:   v1alpha1.PlanChange,
 			clusters: ordered(held, rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2,
 		},
 		{
-			name: "another selector that is enforced", is: placements.InRegion("south"), requested: evicting(placements.InRegion("north")), action: v1alpha1.PlanChange,
-			clusters: ordered(leaves("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2, evicted: 2,
+			name: "another selector that is enforced", is: placements.InRegion("south"),
+			requested: evicting(placements.InRegion("north")), action: v1alpha1.PlanChange,
+			clusters: ordered(leaves("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate),
+				yes("turin", v1alpha1.PlanCreate)), misplaced: 2, evicted: 2,
 		},
 		{
 			name: "everywhere", is: placements.InRegion("south"), requested: placements.InRegion(), action: v1alpha1.PlanChange,
-			clusters: ordered(yes("bari", v1alpha1.PlanNone), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)),
+			clusters: ordered(yes("bari", v1alpha1.PlanNone), rest, yes("milan", v1alpha1.PlanCreate),
+				yes("turin", v1alpha1.PlanCreate)),
 		},
 		{
 			name: "unoffloaded", is: placements.InRegion("north"), action: v1alpha1.PlanDelete,
-			clusters: ordered(no("bari", unoffloaded), []v1alpha1.PlannedCluster{no("leaving", unoffloaded), no("lodi", unoffloaded), no("new", unoffloaded)}, leaves("milan", unoffloaded), leaves("turin", unoffloaded)), evicted: 3,
+			clusters: ordered(no("bari", unoffloaded),
+				[]v1alpha1.PlannedCluster{no("leaving", unoffloaded), no("lodi", unoffloaded), no("new", unoffloaded)},
+				leaves("milan", unoffloaded), leaves("turin", unoffloaded)), evicted: 3,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			plan, err := Offload{Namespace: "web", Current: test.is, Requested: test.requested, ClusterName: "rome", ClusterID: romeID, Providers: providers, Nodes: placements.NoNodes, Pods: pods}.Plan()
+			plan, err := Offload{Namespace: "web", Current: test.is, Requested: test.requested, ClusterName: "rome",
+				ClusterID: romeID, Providers: providers, Nodes: placements.NoNodes, Pods: pods}.Plan()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if plan.Action != test.action || plan.EvictedPods != test.evicted || plan.MisplacedPodCount != test.misplaced || (len(plan.Unknown) == 0) != (test.action == v1alpha1.PlanNone) {
-				t.Errorf("the plan is to %s, to evict %d of %d misplaced pods, and %q is unknown", plan.Action, plan.EvictedPods, plan.MisplacedPodCount, plan.Unknown)
+			if plan.Action != test.action || plan.EvictedPods != test.evicted || plan.MisplacedPodCount != test.misplaced ||
+				(len(plan.Unknown) == 0) != (test.action == v1alpha1.PlanNone) {
+				t.Errorf("the plan is to %s, to evict %d of %d misplaced pods, and %q is unknown", plan.Action, plan.EvictedPods,
+					plan.MisplacedPodCount, plan.Unknown)
 			}
 			if diff := cmp.Diff(test.clusters, plan.Clusters); diff != "" {
 				t.Errorf("the clusters differ (-want +got):\n%s", diff)
@@ -103,9 +120,11 @@ func TestOffloadPlanNamesTheFirstMisplacedPods(t *testing.T) {
 	for range maxMisplacedPods + 1 {
 		pods = append(pods, placements.PodOn("worker"))
 	}
-	for enforcement, action := range map[v1alpha1.PlacementEnforcement]v1alpha1.PlanAction{v1alpha1.Warn: v1alpha1.PlanNone, v1alpha1.Evict: v1alpha1.PlanDelete} {
+	for enforcement, action := range map[v1alpha1.PlacementEnforcement]v1alpha1.PlanAction{
+		v1alpha1.Warn: v1alpha1.PlanNone, v1alpha1.Evict: v1alpha1.PlanDelete} {
 		requested := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: enforcement}
-		plan, err := Offload{Namespace: "web", Requested: requested, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes, Pods: pods}.Plan()
+		plan, err := Offload{Namespace: "web", Requested: requested, ClusterName: "rome", ClusterID: romeID,
+			Nodes: placements.NoNodes, Pods: pods}.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,19 +142,23 @@ func TestOffloadPlanNamesPodsThatWaitForNodesOfTheEarlierSpec(t *testing.T) {
 	for enforcement, evicted := range map[v1alpha1.PlacementEnforcement]int32{v1alpha1.Warn: 0, v1alpha1.Evict: 1} {
 		requested := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: enforcement}
 		pods := []*corev1.Pod{placements.PodOn("", placements.OwnedBy("apps/v1", "ReplicaSet")), placements.PodOn("")}
-		plan, err := Offload{Namespace: "web", Requested: requested, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes, Pods: pods}.Plan()
+		plan, err := Offload{Namespace: "web", Requested: requested, ClusterName: "rome", ClusterID: romeID,
+			Nodes: placements.NoNodes, Pods: pods}.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if plan.MisplacedPodCount != 1 || plan.EvictedPods != evicted || len(plan.MisplacedPods) != 1 || plan.MisplacedPods[0].NodeName != "" {
-			t.Errorf("%s: %d pods are counted, %d evicted: %+v", enforcement, plan.MisplacedPodCount, plan.EvictedPods, plan.MisplacedPods)
+		if plan.MisplacedPodCount != 1 || plan.EvictedPods != evicted || len(plan.MisplacedPods) != 1 ||
+			plan.MisplacedPods[0].NodeName != "" {
+			t.Errorf("%s: %d pods are counted, %d evicted: %+v", enforcement, plan.MisplacedPodCount, plan.EvictedPods,
+				plan.MisplacedPods)
 		}
 	}
 }
 
 func TestOffloadPlanReportsReservedNames(t *testing.T) {
 	requested := &v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}
-	plan, err := Offload{Namespace: "default", Requested: requested, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes}.Plan()
+	plan, err := Offload{Namespace: "default", Requested: requested, ClusterName: "rome", ClusterID: romeID,
+		Nodes: placements.NoNodes}.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}

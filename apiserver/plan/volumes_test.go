@@ -55,7 +55,8 @@ func TestOffloadPlanListsVolumesOfClustersThatAreNoLongerSelected(t *testing.T) 
 		{"the same again", placements.InRegion("north"), placements.InRegion("north"), nil, false},
 		{"another region", placements.InRegion("north"), placements.InRegion("south"), []string{"web/data-0 at milan: Refuse",
 			"web/data-1 at milan: Refuse"}, true},
-		{"another region that is moved from", with(refuse, placements.InRegion("north")), with(move, placements.InRegion("south")),
+		{"another region that is moved from", with(refuse, placements.InRegion("north")),
+			with(move, placements.InRegion("south")),
 			[]string{"web/data-0 at milan: Move", "web/data-1 at milan: Move"}, false},
 		{"only another policy", with(refuse, placements.InRegion("north")), with(move, placements.InRegion("north")), nil, false},
 		{"unoffloading", placements.InRegion("north"), nil, []string{"web/data-0 at milan: Refuse", "web/data-1 at milan: Refuse"},
@@ -65,7 +66,8 @@ func TestOffloadPlanListsVolumesOfClustersThatAreNoLongerSelected(t *testing.T) 
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plan, err := Offload{
-				Namespace: "web", Current: test.is, Requested: test.requested, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes,
+				Namespace: "web", Current: test.is, Requested: test.requested, ClusterName: "rome", ClusterID: romeID,
+				Nodes:     placements.NoNodes,
 				Providers: []placement.Provider{placements.Provider("milan", "north"), placements.Provider("bari", "south")},
 				Volumes: []*v1alpha1.VirtualVolume{
 					volumeAt("web", "data-1", "milan"), volumeAt("web", "data-0", "milan"), volumeAt("web", "local", ""),
@@ -88,18 +90,21 @@ func TestOffloadPlanListsVolumesOfClustersThatAreNoLongerSelected(t *testing.T) 
 }
 
 func TestOffloadPlanNamesVolumesOutOfReach(t *testing.T) {
-	for strategy, conflicts := range map[v1alpha1.PodOffloadingStrategy]int{v1alpha1.Local: 1, v1alpha1.LocalAndRemote: 0} {
+	for strategy, conflicts := range map[v1alpha1.PodOffloadingStrategy]int{v1alpha1.Local: 1,
+		v1alpha1.LocalAndRemote: 0} {
 		requested := placements.InRegion()
 		requested.PodOffloadingStrategy = strategy
 		plan, err := Offload{
-			Namespace: "web", Current: placements.InRegion(), Requested: requested, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes,
+			Namespace: "web", Current: placements.InRegion(), Requested: requested, ClusterName: "rome", ClusterID: romeID,
+			Nodes:     placements.NoNodes,
 			Providers: []placement.Provider{placements.Provider("milan", "north")},
 			Volumes:   []*v1alpha1.VirtualVolume{volumeAt("web", "data-0", "milan"), volumeAt("web", "local", ""), {}},
 		}.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(plan.Conflicts) != conflicts || conflicts > 0 && !strings.HasPrefix(plan.Conflicts[0], "1 volume(s) are stored on providers") {
+		if len(plan.Conflicts) != conflicts || conflicts > 0 &&
+			!strings.HasPrefix(plan.Conflicts[0], "1 volume(s) are stored on providers") {
 			t.Errorf("%s: conflicts %q", strategy, plan.Conflicts)
 		}
 	}
@@ -136,13 +141,15 @@ func TestPeeringPlanListsTheVolumesOfTheProvider(t *testing.T) {
 func TestOffloadPlanDistinguishesClaimsByTheirClass(t *testing.T) {
 	mounting := func(claim string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+			p.Spec.Volumes = []corev1.Volume{
+				{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
 		}
 	}
 	ephemeral := func(class *string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
-				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: class}}}}}}
+				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+					Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: class}}}}}}
 		}
 	}
 	claim := func(name, class string) *corev1.PersistentVolumeClaim {
@@ -169,14 +176,17 @@ func TestOffloadPlanDistinguishesClaimsByTheirClass(t *testing.T) {
 		{"a claim that this cluster does not have", mounting("remote"), false, true},
 		{"an ephemeral volume of the default class", ephemeral(nil), false, false},
 		{"an ephemeral volume of another class", ephemeral(ptr.To("ssd")), true, false},
-		{"a pod of a DaemonSet", func(p *corev1.Pod) { mounting("local")(p); placements.OwnedBy("apps/v1", "DaemonSet")(p) }, false,
+		{"a pod of a DaemonSet", func(p *corev1.Pod) { mounting("local")(p); placements.OwnedBy("apps/v1", "DaemonSet")(p) },
+			false,
 			false},
 	} {
 		for _, strategy := range []v1alpha1.PodOffloadingStrategy{v1alpha1.Remote, v1alpha1.LocalAndRemote, v1alpha1.Local} {
 			t.Run(test.name+" with "+string(strategy), func(t *testing.T) {
 				plan, err := Offload{
-					Namespace: "web", Requested: &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy}, ClusterName: "rome",
-					ClusterID: romeID, Nodes: placements.NoNodes, Pods: []*corev1.Pod{placements.PodOn("worker", test.pod)}, Claims: claims,
+					Namespace: "web", Requested: &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy},
+					ClusterName: "rome",
+					ClusterID:   romeID, Nodes: placements.NoNodes, Pods: []*corev1.Pod{placements.PodOn("worker", test.pod)},
+					Claims: claims,
 				}.Plan()
 				if err != nil {
 					t.Fatal(err)

@@ -27,7 +27,8 @@ func TestResize(t *testing.T) {
 		had, requested, want corev1.Container
 		changed              bool
 	}{
-		{"more and less", container("a", amounts("cpu", "1", "memory", "2Gi"), nil), container("a", amounts("cpu", "2", "memory", "1Gi"), nil),
+		{"more and less", container("a", amounts("cpu", "1", "memory", "2Gi"), nil),
+			container("a", amounts("cpu", "2", "memory", "1Gi"), nil),
 			container("a", amounts("cpu", "2", "memory", "1Gi"), nil), true},
 		{"a limit", container("a", nil, amounts("cpu", "1")), container("a", nil, amounts("cpu", "2")), container("a", nil, amounts("cpu", "2")), true},
 		{"no earlier request", container("a", nil, nil), container("a", amounts("cpu", "1"), nil), container("a", amounts("cpu", "1"), nil), true},

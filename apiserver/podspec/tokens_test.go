@@ -36,9 +36,12 @@ func TestPodThatMountsATokenNeedsTokensUntilItEnds(t *testing.T) {
 		"a pod that mounts an empty projection": {func(pod *corev1.Pod) { pod.Spec.Volumes[0].Projected = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-				Sources: []corev1.VolumeProjection{{ConfigMap: &corev1.ConfigMapProjection{}}, {ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}},
-			}}}}}}
+			pod := &corev1.Pod{
+				Spec: corev1.PodSpec{
+					Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+						Sources: []corev1.VolumeProjection{{ConfigMap: &corev1.ConfigMapProjection{}},
+							{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}},
+					}}}}}}
 			test.change(pod)
 			if needs := NeedsTokens(pod); needs != test.needs {
 				t.Errorf("got %t, want %t", needs, test.needs)

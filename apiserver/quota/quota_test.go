@@ -60,7 +60,8 @@ func TestTakes(t *testing.T) {
 }
 
 func TestMore(t *testing.T) {
-	got := More(list("cpu", "1", "memory", "2Gi", "pods", "1"), list("cpu", "1500m", "memory", "1Gi", "pods", "1", "nvidia.com/gpu", "1"))
+	got := More(list("cpu", "1", "memory", "2Gi", "pods", "1"),
+		list("cpu", "1500m", "memory", "1Gi", "pods", "1", "nvidia.com/gpu", "1"))
 	if diff := cmp.Diff(text(list("cpu", "500m", "nvidia.com/gpu", "1")), text(got)); diff != "" {
 		t.Errorf("more (-want +got):\n%s", diff)
 	}
@@ -77,17 +78,20 @@ func TestRequests(t *testing.T) {
 		{"a pod without requests counts as a pod", corev1.PodSpec{Containers: []corev1.Container{{}}}, map[string]string{"pods": "1"}},
 		{
 			"containers add up",
-			corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "1", "memory", "1Gi"), nil), container(list("cpu", "500m"), nil)}},
+			corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "1", "memory", "1Gi"), nil),
+				container(list("cpu", "500m"), nil)}},
 			map[string]string{"pods": "1", "cpu": "1500m", "memory": "1Gi"},
 		},
 		{
 			"a limit without a request is one",
-			corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "1"), list("cpu", "2", "memory", "1Gi", "example.com/gpu", "2"))}},
+			corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "1"),
+				list("cpu", "2", "memory", "1Gi", "example.com/gpu", "2"))}},
 			map[string]string{"pods": "1", "cpu": "1", "memory": "1Gi", "example.com/gpu": "2"},
 		},
 		{
 			"the largest init container counts, in addition to the sidecars before it",
-			corev1.PodSpec{InitContainers: []corev1.Container{sidecar, container(list("cpu", "3"), nil), container(list("cpu", "1"), nil)}, Containers: []corev1.Container{container(list("cpu", "1"), nil)}},
+			corev1.PodSpec{InitContainers: []corev1.Container{sidecar, container(list("cpu", "3"), nil),
+				container(list("cpu", "1"), nil)}, Containers: []corev1.Container{container(list("cpu", "1"), nil)}},
 			map[string]string{"pods": "1", "cpu": "3100m"},
 		},
 		{
@@ -100,7 +104,8 @@ func TestRequests(t *testing.T) {
 		},
 		{
 			"overhead is added",
-			corev1.PodSpec{Overhead: list("memory", "100Mi"), Containers: []corev1.Container{container(list("memory", "1Gi"), nil)}},
+			corev1.PodSpec{Overhead: list("memory", "100Mi"),
+				Containers: []corev1.Container{container(list("memory", "1Gi"), nil)}},
 			map[string]string{"pods": "1", "memory": "1124Mi"},
 		},
 		{"negative requests are dropped", corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "-1"), nil)}}, map[string]string{"pods": "1"}},

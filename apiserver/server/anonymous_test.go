@@ -41,7 +41,8 @@ func TestAnonymousIsAuthenticatedOnlyOnHealthPaths(t *testing.T) {
 				}
 				return &authenticator.Response{User: &user.DefaultInfo{Name: test.user}}, true, nil
 			})
-			response, ok, err := AnonymousOnlyOnHealthPaths(delegate).AuthenticateRequest(httptest.NewRequest(http.MethodGet, test.path, nil))
+			response, ok, err := AnonymousOnlyOnHealthPaths(delegate).AuthenticateRequest(httptest.NewRequest(http.MethodGet,
+				test.path, nil))
 			if !errors.Is(err, test.err) {
 				t.Errorf("got error %v, want %v", err, test.err)
 			}

@@ -61,14 +61,17 @@ func (w *written) ProcessEvents(events ...*auditinternal.Event) bool {
 func TestAuditLogHasNoErrorsOfRequestsWithTokens(t *testing.T) {
 	refused := func(resource, subresource string) *auditinternal.Event {
 		return &auditinternal.Event{
-			ObjectRef:      &auditinternal.ObjectReference{APIGroup: federation.GroupName, Resource: resource, Subresource: subresource},
-			ResponseStatus: &metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid, Message: "it is a secret", Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "it is a secret"}}}},
+			ObjectRef: &auditinternal.ObjectReference{APIGroup: federation.GroupName, Resource: resource,
+				Subresource: subresource},
+			ResponseStatus: &metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid, Message: "it is a secret",
+				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "it is a secret"}}}},
 		}
 	}
 	log := &written{}
 	secret, other, bare := refused("foreignclusters", "peer"), refused("foreignclusters", ""), &auditinternal.Event{}
 	withoutRefusals{log}.ProcessEvents(secret, other, bare)
-	if got := log.events[0].ResponseStatus; got.Message != "" || got.Details != nil || got.Code != 422 || got.Reason != metav1.StatusReasonInvalid {
+	if got := log.events[0].ResponseStatus; got.Message != "" || got.Details != nil || got.Code != 422 ||
+		got.Reason != metav1.StatusReasonInvalid {
 		t.Errorf("the log has %+v", got)
 	}
 	if secret.ResponseStatus.Message == "" {

@@ -14,7 +14,8 @@ import (
 
 func TestAllNamesFirstAuthorizesByNameOnlyAfterARefusal(t *testing.T) {
 	broken := errors.New("connection refused")
-	named := authorizer.AttributesRecord{ResourceRequest: true, Verb: "get", Namespace: "shop", Resource: "shadowpods", Name: "web-0"}
+	named := authorizer.AttributesRecord{ResourceRequest: true, Verb: "get", Namespace: "shop",
+		Resource: "shadowpods", Name: "web-0"}
 	unnamed := named
 	unnamed.Name = ""
 	path := authorizer.AttributesRecord{Verb: "get", Path: "/metrics", Name: "ignored"}
@@ -63,16 +64,18 @@ func TestAllNamesFirstAuthorizesByNameOnlyAfterARefusal(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var names []string
-			delegate := authorizer.AuthorizerFunc(func(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-				names = append(names, attributes.GetName())
-				if attributes.GetNamespace() != test.attributes.GetNamespace() || attributes.GetResource() != test.attributes.GetResource() || attributes.GetVerb() != test.attributes.GetVerb() {
-					t.Errorf("got the attributes %v, want %v", attributes, test.attributes)
-				}
-				if attributes.GetName() == "" {
-					return test.allNames, "", test.err
-				}
-				return test.byName, "", nil
-			})
+			delegate := authorizer.AuthorizerFunc(
+				func(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+					names = append(names, attributes.GetName())
+					if attributes.GetNamespace() != test.attributes.GetNamespace() ||
+						attributes.GetResource() != test.attributes.GetResource() || attributes.GetVerb() != test.attributes.GetVerb() {
+						t.Errorf("got the attributes %v, want %v", attributes, test.attributes)
+					}
+					if attributes.GetName() == "" {
+						return test.allNames, "", test.err
+					}
+					return test.byName, "", nil
+				})
 			got, _, err := AllNamesFirst(delegate).Authorize(t.Context(), test.attributes)
 			if !errors.Is(err, test.err) {
 				t.Errorf("got error %v, want %v", err, test.err)

@@ -43,7 +43,8 @@ func TestListsOfPeersAreServedPlain(t *testing.T) {
 			ctx := request.WithRequestInfo(sent.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: test.verb})
 			sent = sent.WithContext(request.WithUser(ctx, test.user))
 			handler.ServeHTTP(httptest.NewRecorder(), sent)
-			if query, accept := got.URL.RawQuery, got.Header.Get("Accept"); query != test.wantQuery || accept != test.wantAccept {
+			if query, accept := got.URL.RawQuery, got.Header.Get("Accept"); query != test.wantQuery ||
+				accept != test.wantAccept {
 				t.Errorf("got %q, %q", query, accept)
 			}
 			if sent.URL.RawQuery != test.query || sent.Header.Get("Accept") != test.accept {

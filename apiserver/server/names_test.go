@@ -28,7 +28,8 @@ func TestNamespacesThatCannotExistAreRefused(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			handler := withNamespaceNames(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+			handler := withNamespaceNames(
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			if test.info != nil {
 				r = r.WithContext(request.WithRequestInfo(r.Context(), test.info))

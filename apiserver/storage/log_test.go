@@ -43,7 +43,8 @@ func TestLogOfEtcdIsFilteredByLevelAndQuiet(t *testing.T) {
 }
 
 func TestPanicOfEtcdWritesOneLine(t *testing.T) {
-	for name, hook := range map[string]func(zapcore.CheckWriteHook) zap.Option{"panic": zap.WithPanicHook, "fatal": zap.WithFatalHook} {
+	for name, hook := range map[string]func(zapcore.CheckWriteHook) zap.Option{"panic": zap.WithPanicHook,
+		"fatal": zap.WithFatalHook} {
 		t.Run(name, func(t *testing.T) {
 			var output bytes.Buffer
 			code := 0
@@ -66,7 +67,9 @@ func TestPanicOfEtcdWritesOneLine(t *testing.T) {
 				}
 			}()
 			got := output.String()
-			if code != 1 || !strings.HasPrefix(got, "data directory /data: etcd gives up: failed to create WAL: no space left on device: ") || strings.Count(got, "\n") != 1 {
+			if code != 1 ||
+				!strings.HasPrefix(got, "data directory /data: etcd gives up: failed to create WAL: no space left on device: ") ||
+				strings.Count(got, "\n") != 1 {
 				t.Errorf("got exit code %d and %q", code, got)
 			}
 		})

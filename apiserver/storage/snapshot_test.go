@@ -101,11 +101,13 @@ func TestRestoreOverwritesNothing(t *testing.T) {
 	etcd, _, stop := filled(t, 3)
 	path := writeSnapshot(t, etcd)
 	dir := etcd.dir.path
-	if _, err := Restore(t.Context(), RestoreOptions{Snapshot: path, DataDir: dir, SetAside: true}); err == nil || !strings.Contains(err.Error(), "another process uses it") {
+	if _, err := Restore(t.Context(), RestoreOptions{Snapshot: path, DataDir: dir, SetAside: true}); err == nil ||
+		!strings.Contains(err.Error(), "another process uses it") {
 		t.Errorf("while a server runs: got %v", err)
 	}
 	stop()
-	if _, err := Restore(t.Context(), RestoreOptions{Snapshot: path, DataDir: dir}); err == nil || !strings.Contains(err.Error(), "nothing is overwritten") {
+	if _, err := Restore(t.Context(), RestoreOptions{Snapshot: path, DataDir: dir}); err == nil ||
+		!strings.Contains(err.Error(), "nothing is overwritten") {
 		t.Errorf("over other data: got %v", err)
 	}
 	restored, err := Restore(t.Context(), RestoreOptions{Snapshot: path, DataDir: dir, SetAside: true})
@@ -134,7 +136,8 @@ func TestDamagedSnapshotIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := shortTempDir(t)
-			if _, err := Restore(t.Context(), RestoreOptions{Snapshot: path, DataDir: dir}); err == nil || !strings.Contains(err.Error(), "damaged") {
+			if _, err := Restore(t.Context(), RestoreOptions{Snapshot: path, DataDir: dir}); err == nil ||
+				!strings.Contains(err.Error(), "damaged") {
 				t.Errorf("got %v", err)
 			}
 			if _, err := os.Stat(filepath.Join(dir, etcdName)); !os.IsNotExist(err) {
@@ -257,14 +260,15 @@ func TestDatabaseWithMuchFreeSpaceIsDefragmented(t *testing.T) {
 	}
 	// etcd reports the freed space only after the next write has reached the disk, so the test polls.
 	var freed int64
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		if _, err := etcd.client.Put(ctx, "/registry/small", "x"); err != nil {
-			return false, err
-		}
-		var err error
-		freed, err = etcd.defragment(ctx)
-		return freed > 0, err
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			if _, err := etcd.client.Put(ctx, "/registry/small", "x"); err != nil {
+				return false, err
+			}
+			var err error
+			freed, err = etcd.defragment(ctx)
+			return freed > 0, err
+		})
 	if err != nil || freed < defragThresholdMiB<<20 {
 		t.Errorf("freed %d, %v", freed, err)
 	}

@@ -18,7 +18,8 @@ import (
 
 func TestRemoteClaimNamesAreValidAndDifferByVolume(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		claim := rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?){0,3}`).Draw(t, "claim")
+		claim := rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?){0,3}`).Draw(t,
+			"claim")
 		one := rapid.StringMatching(`pvc-[0-9a-f]{8}`).Draw(t, "one volume")
 		other := rapid.StringMatching(`pvc-[0-9a-f]{8}`).Draw(t, "other volume")
 		name := RemoteClaimName(claim, one)
@@ -47,7 +48,8 @@ func TestHandlesSurviveThePersistentVolume(t *testing.T) {
 }
 
 func TestMalformedHandlesAreRefused(t *testing.T) {
-	for _, handle := range []string{"", "a", "a/b", "/b/c", "a//c", "a/b/", "a/B/c", "a/b/../c", "a/b/c/d", "a/b/" + strings.Repeat("c", 254)} {
+	for _, handle := range []string{"", "a", "a/b", "/b/c", "a//c", "a/b/", "a/B/c", "a/b/../c", "a/b/c/d", "a/b/" +
+		strings.Repeat("c", 254)} {
 		if got, err := ParseHandle(handle); err == nil {
 			t.Errorf("%q is read as %+v", handle, got)
 		}
@@ -62,7 +64,8 @@ func TestVolumesOfAProviderFitOnlyItsVirtualNodes(t *testing.T) {
 		in("liqo.io/type", "virtual-node"), in("liqo.io/remote-cluster-id", "9f1c"),
 		in("topology.kubernetes.io/region", "north"), in("topology.kubernetes.io/zone", "a"),
 	}
-	got := RemoteAffinity("9f1c", map[string]string{"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "north"})
+	got := RemoteAffinity("9f1c", map[string]string{"topology.kubernetes.io/zone": "a",
+		"topology.kubernetes.io/region": "north"})
 	if diff := cmp.Diff(want, got.Required.NodeSelectorTerms[0].MatchExpressions); diff != "" {
 		t.Errorf("affinity (-want +got):\n%s", diff)
 	}
@@ -87,7 +90,8 @@ func TestClaimUsesTheNamedClassThenTheSameNameThenTheDefault(t *testing.T) {
 				claim.Annotations = map[string]string{v1alpha1.AnnotationRemoteStorageClass: test.annotation}
 			}
 			got, err := RemoteClass(claim, test.local, test.offered)
-			if got != test.want || (err == nil) != (test.refused == "") || err != nil && !strings.Contains(err.Error(), test.refused) {
+			if got != test.want || (err == nil) != (test.refused == "") || err != nil &&
+				!strings.Contains(err.Error(), test.refused) {
 				t.Errorf("got %q, %v; want %q, %q", got, err, test.want, test.refused)
 			}
 		})

@@ -18,7 +18,8 @@ import (
 )
 
 func clusterWith(data map[string]string) *fake.Clientset {
-	return fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: ConfigMap}, Data: data})
+	return fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem,
+		Name: ConfigMap}, Data: data})
 }
 
 func TestAnAuthorityIsNotLoadedBeforeItIsRead(t *testing.T) {
@@ -33,9 +34,10 @@ func TestAnAuthorityIsNotLoadedBeforeItIsRead(t *testing.T) {
 		t.Fatal("it is loaded before it was read")
 	}
 	go authority.Run(t.Context(), 1)
-	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return Loaded(authority) == nil, nil
-	})
+	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) {
+			return Loaded(authority) == nil, nil
+		})
 	if err != nil {
 		t.Errorf("it is never loaded: %v", Loaded(authority))
 	}

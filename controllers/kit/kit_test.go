@@ -67,9 +67,10 @@ func TestCacheKeepsThePodFieldsThatStorageReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "db-0", Namespace: "shop", UID: "1", Annotations: map[string]string{"large": "value"}},
-		Spec:       corev1.PodSpec{NodeName: "worker", Volumes: []corev1.Volume{claim, ephemeral}},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		ObjectMeta: metav1.ObjectMeta{Name: "db-0", Namespace: "shop", UID: "1",
+			Annotations: map[string]string{"large": "value"}},
+		Spec:   corev1.PodSpec{NodeName: "worker", Volumes: []corev1.Volume{claim, ephemeral}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Errorf("pod with claims (-want +got):\n%s", diff)
@@ -81,7 +82,8 @@ func TestCacheKeepsThePodFieldsThatStorageReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db-0", Namespace: "shop", UID: "1"}}, kept); diff != "" {
+	if diff := cmp.Diff(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db-0", Namespace: "shop", UID: "1"}},
+		kept); diff != "" {
 		t.Errorf("pod without claims (-want +got):\n%s", diff)
 	}
 }
@@ -112,7 +114,8 @@ func TestCommitPatchesOnlyChangedFields(t *testing.T) {
 	if _, err := Commit(t.Context(), writer, claim, both); !errors.Is(err, commit.ErrBothChanged) {
 		t.Errorf("change of object and status: error %v, want %v", err, commit.ErrBothChanged)
 	}
-	if err := writer.Get(t.Context(), client.ObjectKeyFromObject(stored), claim); err != nil || claim.Status.Phase != corev1.ClaimBound {
+	if err := writer.Get(t.Context(), client.ObjectKeyFromObject(stored), claim); err != nil ||
+		claim.Status.Phase != corev1.ClaimBound {
 		t.Errorf("phase %q, error %v, want Bound", claim.Status.Phase, err)
 	}
 }

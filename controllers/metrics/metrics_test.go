@@ -29,7 +29,8 @@ func TestNamesOfMetricsAreAContract(t *testing.T) {
 	}
 	slices.Sort(names)
 	want := []string{
-		"federation_consumer_heartbeat_expired", "federation_patches_total", "federation_reconcile_duration_seconds", "federation_reconcile_errors_total",
+		"federation_consumer_heartbeat_expired", "federation_patches_total", "federation_reconcile_duration_seconds",
+		"federation_reconcile_errors_total",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

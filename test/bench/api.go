@@ -41,7 +41,8 @@ const (
 
 // The compared resources: one of the federation's API, and a custom resource with the same schema.
 var (
-	ourResource    = schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: v1alpha1.SchemeGroupVersion.Version, Resource: "resourceoffers"}
+	ourResource = schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: v1alpha1.SchemeGroupVersion.Version,
+		Resource: "resourceoffers"}
 	customResource = schema.GroupVersionResource{Group: "bench.example.com", Version: "v1", Resource: ourResource.Resource}
 )
 
@@ -97,7 +98,8 @@ func (b *bench) measureAPI(ctx context.Context) ([]apiSample, error) {
 				return nil, err
 			}
 			for _, s := range more {
-				fmt.Fprintf(os.Stderr, "API of %s, run %d, %2d clients: %-6s p99 %.1f ms, %.0f/s\n", s.resource.Group, run+1, s.clients, s.operation, s.p99(), s.rate())
+				fmt.Fprintf(os.Stderr, "API of %s, run %d, %2d clients: %-6s p99 %.1f ms, %.0f/s\n", s.resource.Group, run+1,
+					s.clients, s.operation, s.p99(), s.rate())
 			}
 			samples = append(samples, more...)
 		}
@@ -106,7 +108,8 @@ func (b *bench) measureAPI(ctx context.Context) ([]apiSample, error) {
 }
 
 // sendAll creates, gets, lists, updates and deletes objects of each resource.
-func sendAll(ctx context.Context, client dynamic.Interface, clients int, resources ...schema.GroupVersionResource) ([]apiSample, error) {
+func sendAll(ctx context.Context, client dynamic.Interface, clients int,
+	resources ...schema.GroupVersionResource) ([]apiSample, error) {
 	objects, lists := objects, lists
 	if clients > 1 {
 		objects, lists = objectsOfMany, 0
@@ -134,7 +137,8 @@ func sendAll(ctx context.Context, client dynamic.Interface, clients int, resourc
 		}
 	}
 	for _, resource := range resources {
-		if err := client.Resource(resource).Namespace(apiNamespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		if err := client.Resource(resource).Namespace(apiNamespace).DeleteCollection(ctx, metav1.DeleteOptions{},
+			metav1.ListOptions{}); err != nil {
 			return nil, fmt.Errorf("delete all %s: %w", resource.GroupResource(), err)
 		}
 	}
@@ -152,7 +156,8 @@ type operation struct {
 }
 
 // operations returns the operations on one resource in the order in which they run.
-func operations(client dynamic.ResourceInterface, resource schema.GroupVersionResource, objects, lists int) []operation {
+func operations(client dynamic.ResourceInterface, resource schema.GroupVersionResource, objects,
+	lists int) []operation {
 	made := make([]*unstructured.Unstructured, objects)
 	return []operation{
 		{"create", objects, func(ctx context.Context, i int) (err error) {
@@ -219,7 +224,8 @@ func (b *bench) apiClient(ctx context.Context) (dynamic.Interface, error) {
 		return nil, fmt.Errorf("creating a custom resource with the schema of %s: %w", ourResource.GroupResource(), err)
 	}
 	meta := metav1.ObjectMeta{Name: apiUser, Namespace: apiNamespace}
-	_, err := b.rome.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: apiNamespace}}, metav1.CreateOptions{})
+	_, err := b.rome.Kube.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: apiNamespace}}, metav1.CreateOptions{})
 	if err := unless(apierrors.IsAlreadyExists, err); err != nil {
 		return nil, err
 	}
@@ -228,10 +234,11 @@ func (b *bench) apiClient(ctx context.Context) (dynamic.Interface, error) {
 	if err := unless(apierrors.IsAlreadyExists, err); err != nil {
 		return nil, err
 	}
-	_, err = b.rome.Kube.RbacV1().Roles(apiNamespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{ourResource.Group, customResource.Group}, Resources: []string{ourResource.Resource},
-		Verbs: []string{"get", "list", "create", "update", "deletecollection"},
-	}}}, metav1.CreateOptions{})
+	_, err = b.rome.Kube.RbacV1().Roles(apiNamespace).Create(ctx,
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{ourResource.Group, customResource.Group}, Resources: []string{ourResource.Resource},
+			Verbs: []string{"get", "list", "create", "update", "deletecollection"},
+		}}}, metav1.CreateOptions{})
 	if err := unless(apierrors.IsAlreadyExists, err); err != nil {
 		return nil, err
 	}

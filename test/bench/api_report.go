@@ -39,7 +39,8 @@ func reportAPI(out io.Writer, runs int, samples []apiSample) {
 	} {
 		custom, own := both(samples, line.operation, line.clients, apiSample.p99)
 		more := own.Median() - custom.Median()
-		figures.Line(out, line.name+", one client, p99", custom.Format(" ms"), own.Format(" ms"), fmt.Sprintf("%+.1f ms", more), figures.AtMost(more, latencyBudget, " ms"))
+		figures.Line(out, line.name+", one client, p99", custom.Format(" ms"), own.Format(" ms"),
+			fmt.Sprintf("%+.1f ms", more), figures.AtMost(more, latencyBudget, " ms"))
 	}
 	for _, line := range []struct {
 		name, operation string
@@ -51,7 +52,8 @@ func reportAPI(out io.Writer, runs int, samples []apiSample) {
 	} {
 		custom, own := both(samples, line.operation, 16, apiSample.rate)
 		ratio := own.Median() / custom.Median()
-		figures.Line(out, line.name+", 16 clients", custom.Format("/s"), own.Format("/s"), fmt.Sprintf("%.2f×", ratio), figures.AtLeast(ratio, line.budget, "×"))
+		figures.Line(out, line.name+", 16 clients", custom.Format("/s"), own.Format("/s"), fmt.Sprintf("%.2f×", ratio),
+			figures.AtLeast(ratio, line.budget, "×"))
 	}
 }
 

@@ -20,8 +20,10 @@ func TestSchemasOfCustomResourcesHaveNoReferences(t *testing.T) {
 			"metadata":{"default":{},"allOf":[{"$ref":"#/components/schemas/meta"}]},
 			"spec":{"default":{},"description":"what is asked for","allOf":[{"$ref":"#/components/schemas/spec"}]}},
 			"x-kubernetes-group-version-kind":[{"kind":"ResourceRequest"}]},
-		"meta":{"type":"object","properties":{"ownerReferences":{"type":"array","items":{"$ref":"#/components/schemas/meta"}}}},
-		"spec":{"type":"object","properties":{"resources":{"type":"object","additionalProperties":{"$ref":"#/components/schemas/io.k8s.apimachinery.pkg.api.resource.Quantity"}}}}
+		"meta":{"type":"object","properties":{"ownerReferences":{"type":"array",
+			"items":{"$ref":"#/components/schemas/meta"}}}},
+		"spec":{"type":"object","properties":{"resources":{"type":"object",
+			"additionalProperties":{"$ref":"#/components/schemas/io.k8s.apimachinery.pkg.api.resource.Quantity"}}}}
 	}}}`), "ResourceRequest")
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,8 @@ func TestRequestsBelongToTheirCreation(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for _, args := range [][]string{{"--pods", ""}, {"--pods", "10,x"}, {"--pods", "0"}, {"--runs", "0"}, {"--many", "-1"}, {"--only", "nodes"}, {"--storage", "volumes"}, {"--colour"}} {
+	for _, args := range [][]string{{"--pods", ""}, {"--pods", "10,x"}, {"--pods", "0"}, {"--runs", "0"}, {"--many", "-1"},
+		{"--only", "nodes"}, {"--storage", "volumes"}, {"--colour"}} {
 		if o, err := parse(args); err == nil {
 			t.Errorf("%v gave %+v and no error", args, o)
 		}

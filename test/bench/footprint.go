@@ -83,10 +83,13 @@ func footprintRows(samples []sample, held []memory) []row {
 		}
 	}
 	pods := fmt.Sprint(footprintPods)
-	rows := []row{{"product while pods are created, CPU", pods, "–", cpu.Format(" cores"), "–", figures.AtMost(cpu.Median(), footprintCPUBudget, " cores")}}
+	rows := []row{{"product while pods are created, CPU", pods, "–", cpu.Format(" cores"), "–",
+		figures.AtMost(cpu.Median(), footprintCPUBudget, " cores")}}
 	for _, cluster := range slices.Sorted(maps.Keys(rss)) {
 		sum := megabytes(rss[cluster])
-		rows = append(rows, row{"product on " + cluster + ", memory", pods, "–", figures.Number(sum) + " MB", "–", figures.AtMost(sum, footprintMemoryBudget, " MB")})
+		rows = append(rows, row{"product on " + cluster + ", memory", pods, "–", figures.Number(sum) + " MB", "–",
+			figures.AtMost(sum, footprintMemoryBudget, " MB")})
 	}
-	return append(rows, row{"traffic between the clusters while pods are created", pods, "–", traffic.Format(" Mbit/s"), "–", figures.AtMost(traffic.Median(), footprintTrafficBudget, " Mbit/s")})
+	return append(rows, row{"traffic between the clusters while pods are created", pods, "–", traffic.Format(" Mbit/s"),
+		"–", figures.AtMost(traffic.Median(), footprintTrafficBudget, " Mbit/s")})
 }

@@ -106,8 +106,11 @@ func (b *bench) measureStarts(ctx context.Context) ([]row, error) {
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(os.Stderr, "%d pods/s, run %d: bound → remote pod created p50 %.0f ms, p99 %.0f ms; remote pod Ready → local pod Ready p50 %.0f ms, p99 %.0f ms\n", pace.rate, run+1,
-				s.percentile(50, podStart.making), s.percentile(99, podStart.making), s.percentile(50, podStart.reporting), s.percentile(99, podStart.reporting))
+			fmt.Fprintf(os.Stderr,
+				"%d pods/s, run %d: bound → remote pod created p50 %.0f ms, p99 %.0f ms; remote pod Ready → local pod Ready "+
+					"p50 %.0f ms, p99 %.0f ms\n", pace.rate, run+1,
+				s.percentile(50, podStart.making), s.percentile(99, podStart.making), s.percentile(50, podStart.reporting),
+				s.percentile(99, podStart.reporting))
 			samples = append(samples, s)
 		}
 	}
@@ -161,11 +164,13 @@ func (b *bench) startPods(ctx context.Context, rate, count int) (startSample, er
 		return s, err
 	}
 	for _, side := range []*podWatch{local, remote} {
-		if _, err := side.until(ctx, fmt.Sprintf("%d Ready pods in %s", count, side.namespace), func(_, ready int) bool { return ready == count }); err != nil {
+		if _, err := side.until(ctx, fmt.Sprintf("%d Ready pods in %s", count, side.namespace),
+			func(_, ready int) bool { return ready == count }); err != nil {
 			return s, err
 		}
 	}
-	if err := b.rome.Kube.CoreV1().Pods(offloaded).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err := b.rome.Kube.CoreV1().Pods(offloaded).DeleteCollection(ctx, metav1.DeleteOptions{},
+		metav1.ListOptions{}); err != nil {
 		return s, err
 	}
 	for _, side := range []*podWatch{local, remote} {
@@ -196,7 +201,8 @@ func (b *bench) createPods(ctx context.Context, rate, count int) error {
 		case <-ticker.C:
 		}
 		group.Go(func() error {
-			_, err := b.rome.Kube.CoreV1().Pods(offloaded).Create(ctx, singlePod(fmt.Sprintf("one-%d", i)), metav1.CreateOptions{})
+			_, err := b.rome.Kube.CoreV1().Pods(offloaded).Create(ctx, singlePod(fmt.Sprintf("one-%d", i)),
+				metav1.CreateOptions{})
 			return err
 		})
 	}

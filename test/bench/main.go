@@ -51,12 +51,15 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	pods := flags.String("pods", "100,500,1000", "sizes of the Deployments to measure, smallest first")
 	flags.IntVar(&o.runs, "runs", 3, "measurements of each size; the table shows their median and spread")
-	flags.IntVar(&o.many, "many", 0, "fill the virtual node with this number of pods, for example 10000, and print the memory; 0 skips it")
+	flags.IntVar(&o.many, "many", 0,
+		"fill the virtual node with this number of pods, for example 10000, and print the memory; 0 skips it")
 	flags.StringVar(&o.only, "only", "", "measure only one part: pods, api or storage")
-	storage := flags.String("storage", "", "measure only these parts of storage, separated by commas: provisioning, requests, moves")
+	storage := flags.String("storage", "",
+		"measure only these parts of storage, separated by commas: provisioning, requests, moves")
 	flags.StringVar(&o.instance, "instance", "bench", "name of the playground's instance")
 	flags.BoolVar(&o.keep, "keep", false, "use an instance that exists, and keep it")
-	flags.BoolVar(&o.breakdown, "breakdown", false, "also print which programs use the processors and who sends which requests at the largest size")
+	flags.BoolVar(&o.breakdown, "breakdown", false,
+		"also print which programs use the processors and who sends which requests at the largest size")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

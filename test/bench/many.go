@@ -64,7 +64,8 @@ func (b *bench) measureMany(ctx context.Context) ([]row, error) {
 	if err := client.Delete(ctx, deployment(0, onVirtual).Name, metav1.DeleteOptions{}); err != nil {
 		return nil, err
 	}
-	rows := []row{{fmt.Sprintf("create %d at a time → all Ready on the consumer", manyStep), fmt.Sprint(many), "–", fmt.Sprintf("%.0f s", took.Seconds()), "–", "–"}}
+	rows := []row{{fmt.Sprintf("create %d at a time → all Ready on the consumer", manyStep), fmt.Sprint(many), "–",
+		fmt.Sprintf("%.0f s", took.Seconds()), "–", "–"}}
 	return append(rows, memoryRows(memory{many, processes})...), nil
 }
 
@@ -83,11 +84,13 @@ func stepsTo(last int) []int {
 func (b *bench) scale(ctx context.Context, size int, local, remote *podWatch) error {
 	name := deployment(size, onVirtual).Name
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, size)
-	if _, err := b.rome.Kube.AppsV1().Deployments(offloaded).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "scale"); err != nil {
+	if _, err := b.rome.Kube.AppsV1().Deployments(offloaded).Patch(ctx, name, types.MergePatchType, patch,
+		metav1.PatchOptions{}, "scale"); err != nil {
 		return err
 	}
 	for _, side := range []*podWatch{local, remote} {
-		if _, err := side.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, side.namespace), func(all, ready int) bool { return all == size && ready == size }); err != nil {
+		if _, err := side.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, side.namespace),
+			func(all, ready int) bool { return all == size && ready == size }); err != nil {
 			return err
 		}
 	}

@@ -149,12 +149,14 @@ func (b *bench) once(ctx context.Context, size int, where placement) (sample, er
 	s.creation.from = time.Now()
 	deployment := deployment(size, where)
 	for _, cluster := range clusters {
-		if _, err := cluster.Kube.AppsV1().Deployments(namespace).Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
+		if _, err := cluster.Kube.AppsV1().Deployments(namespace).Create(ctx, deployment,
+			metav1.CreateOptions{}); err != nil {
 			return s, err
 		}
 	}
 	for _, w := range origins {
-		ready, err := w.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, namespace), func(_, ready int) bool { return ready == size })
+		ready, err := w.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, namespace),
+			func(_, ready int) bool { return ready == size })
 		if err != nil {
 			return s, err
 		}
@@ -178,7 +180,8 @@ func (b *bench) once(ctx context.Context, size int, where placement) (sample, er
 
 	s.deletion.from = time.Now()
 	for _, cluster := range clusters {
-		if err := cluster.Kube.AppsV1().Deployments(namespace).Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
+		if err := cluster.Kube.AppsV1().Deployments(namespace).Delete(ctx, deployment.Name,
+			metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
 			return s, err
 		}
 	}
@@ -207,7 +210,8 @@ func deployment(size int, where placement) *appsv1.Deployment {
 	}
 	if where != onVirtual {
 		spec.NodeSelector = map[string]string{fakeLabel: fakeValue}
-		spec.Tolerations = []corev1.Toleration{{Key: fakeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+		spec.Tolerations = []corev1.Toleration{{Key: fakeTaint, Operator: corev1.TolerationOpExists,
+			Effect: corev1.TaintEffectNoSchedule}}
 	}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "bench"},
@@ -223,19 +227,20 @@ func deployment(size int, where placement) *appsv1.Deployment {
 func (b *bench) quiet(ctx context.Context) error {
 	const calm = 10
 	last, since := int64(-1), time.Now()
-	return harness.Eventually(ctx, patience, "both clusters to be quiet for a second", func(ctx context.Context) (bool, string, error) {
-		if last >= 0 && time.Since(since) < time.Second {
-			return false, "not yet a second", nil
-		}
-		now, err := b.requests(ctx)
-		if err != nil {
-			return false, "", err
-		}
-		more := now - last
-		first := last < 0
-		last, since = now, time.Now()
-		return !first && more <= calm, fmt.Sprintf("%d requests in a second", more), nil
-	})
+	return harness.Eventually(ctx, patience, "both clusters to be quiet for a second",
+		func(ctx context.Context) (bool, string, error) {
+			if last >= 0 && time.Since(since) < time.Second {
+				return false, "not yet a second", nil
+			}
+			now, err := b.requests(ctx)
+			if err != nil {
+				return false, "", err
+			}
+			more := now - last
+			first := last < 0
+			last, since = now, time.Now()
+			return !first && more <= calm, fmt.Sprintf("%d requests in a second", more), nil
+		})
 }
 
 func (b *bench) requests(ctx context.Context) (int64, error) {

@@ -29,7 +29,8 @@ func TestPercentiles(t *testing.T) {
 		p50, p99 time.Duration
 	}{{0, 0, 0}, {1, 1, 1}, {2, 1, 2}, {3, 2, 3}, {30, 15, 30}, {100, 50, 99}, {300, 150, 297}} {
 		if p50, p99 := percentile(of(test.count), 50), percentile(of(test.count), 99); p50 != test.p50 || p99 != test.p99 {
-			t.Errorf("of 1 to %d, half are at most %d and 99 percent at most %d, want %d and %d", test.count, p50, p99, test.p50, test.p99)
+			t.Errorf("of 1 to %d, half are at most %d and 99 percent at most %d, want %d and %d", test.count, p50, p99,
+				test.p50, test.p99)
 		}
 	}
 }
@@ -115,11 +116,14 @@ func TestEndpointsOfAServiceAreCountedOverItsSlices(t *testing.T) {
 		"waits":   {"web", ptr.To(false), []string{"10.0.0.3"}},
 		"another": {"shop", nil, []string{"10.0.0.4"}},
 	} {
-		object := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: slice.service}}}
+		object := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{discoveryv1.LabelServiceName: slice.service}}}
 		for _, address := range slice.addresses {
-			object.Endpoints = append(object.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: slice.ready}})
+			object.Endpoints = append(object.Endpoints,
+				discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: slice.ready}})
 		}
-		if _, err := cluster.Kube.DiscoveryV1().EndpointSlices(serving).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		if _, err := cluster.Kube.DiscoveryV1().EndpointSlices(serving).Create(t.Context(), object,
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,7 +173,8 @@ func TestFootprintIsThatOfTheProductWhilePodsAreCreated(t *testing.T) {
 			"rome federation-virtual-kubelet": 300 * time.Millisecond, "milan federation-apiserver": 100 * time.Millisecond, "milan kube-apiserver": time.Second,
 		}},
 	}
-	held := []memory{{0, nil}, {100, []ownProcess{{"rome", virtualKubelet, 40 << 20, 50 << 20}, {"rome", apiServer, 100 << 20, 150 << 20}, {"milan", apiServer, 500 << 20, 500 << 20}}}, {1000, []ownProcess{{"rome", virtualKubelet, 1 << 30, 1 << 30}}}}
+	held := []memory{{0, nil}, {100, []ownProcess{{"rome", virtualKubelet, 40 << 20, 50 << 20},
+		{"rome", apiServer, 100 << 20, 150 << 20}, {"milan", apiServer, 500 << 20, 500 << 20}}}, {1000, []ownProcess{{"rome", virtualKubelet, 1 << 30, 1 << 30}}}}
 	want := []row{
 		{"product while pods are created, CPU", "100", "–", "0.20 cores (0.20–0.20)", "–", "≤ 0.5 cores ✓"},
 		{"product on milan, memory", "100", "–", "500 MB", "–", "≤ 400 MB ✗"},

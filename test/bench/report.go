@@ -40,14 +40,18 @@ func (b *bench) report(ctx context.Context, out io.Writer, r results) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\n%s\nMedians of %d runs, in parentheses from the least to the most. Both clusters idle use %.2f cores, which the CPU of a pod is without.\n\n",
+	fmt.Fprintf(out,
+		"\n%s\nMedians of %d runs, in parentheses from the least to the most. Both clusters idle use %.2f cores, which "+
+			"the CPU of a pod is without.\n\n",
 		figures.Machine(), b.options.runs, cores(b.idle))
-	rows := []row{{"measure", "pods", "vanilla", "offloaded", "ratio", "budget"}, {"---", "---:", "---", "---", "---:", "---"}}
+	rows := []row{{"measure", "pods", "vanilla", "offloaded", "ratio", "budget"},
+		{"---", "---:", "---", "---", "---:", "---"}}
 	for _, size := range b.options.pods {
 		rows = append(rows, sizeRows(size, r.samples, requests)...)
 	}
 	if b.peered > 0 {
-		rows = append(rows, row{"peer → virtual node Ready", "–", "–", fmt.Sprintf("%.2f s", b.peered.Seconds()), "–", figures.AtMost(b.peered.Seconds(), peerBudget, " s")})
+		rows = append(rows, row{"peer → virtual node Ready", "–", "–", fmt.Sprintf("%.2f s", b.peered.Seconds()), "–",
+			figures.AtMost(b.peered.Seconds(), peerBudget, " s")})
 	}
 	for _, m := range r.memory {
 		rows = append(rows, memoryRows(m)...)
@@ -97,20 +101,25 @@ func sizeRows(size int, samples []sample, requests []harness.Request) []row {
 		}
 	}
 	rows := slices.Concat(
-		compare("create → all Ready on the consumer", " s", createBudget, func(s sample) float64 { return s.created.Seconds() }),
-		compare("delete → deleted on both clusters", " s", deleteBudget, func(s sample) float64 { return s.deleted.Seconds() }),
+		compare("create → all Ready on the consumer", " s", createBudget,
+			func(s sample) float64 { return s.created.Seconds() }),
+		compare("delete → deleted on both clusters", " s", deleteBudget,
+			func(s sample) float64 { return s.deleted.Seconds() }),
 		compare("CPU of all processes per pod", " ms", cpuBudget, func(s sample) float64 {
 			return float64(s.cpu) / float64(time.Millisecond) / float64(size)
 		}),
 	)
 	for _, cluster := range []string{"rome", "milan"} {
 		plain, virtual := measure(onLocal, count(cluster, creation)), measure(onVirtual, count(cluster, creation))
-		rows = append(rows, row{"requests per created pod at the API server of " + cluster, pods, plain.Format(""), virtual.Format(""), "–", "–"})
+		rows = append(rows, row{"requests per created pod at the API server of " + cluster, pods, plain.Format(""),
+			virtual.Format(""), "–", "–"})
 	}
 	plain, virtual := measure(onLocal, count("", creation)), measure(onVirtual, count("", creation))
-	rows = append(rows, row{"requests per created pod at both API servers", pods, plain.Format(""), virtual.Format(""), fmt.Sprintf("%.2f×", virtual.Median()/plain.Median()), figures.AtMost(virtual.Median(), requestsBudget, "")})
+	rows = append(rows, row{"requests per created pod at both API servers", pods, plain.Format(""), virtual.Format(""),
+		fmt.Sprintf("%.2f×", virtual.Median()/plain.Median()), figures.AtMost(virtual.Median(), requestsBudget, "")})
 	plain, virtual = measure(onLocal, count("", deletion)), measure(onVirtual, count("", deletion))
-	return append(rows, row{"requests per deleted pod at both API servers", pods, plain.Format(""), virtual.Format(""), fmt.Sprintf("%.2f×", virtual.Median()/plain.Median()), "–"})
+	return append(rows, row{"requests per deleted pod at both API servers", pods, plain.Format(""), virtual.Format(""),
+		fmt.Sprintf("%.2f×", virtual.Median()/plain.Median()), "–"})
 }
 
 func creation(s sample) window { return s.creation }
@@ -164,19 +173,23 @@ func printPrograms(out io.Writer, what string, size int, samples []sample, of fu
 		}
 	}
 	plain, both, virtual := used[onLocal], used[inBoth], used[onVirtual]
-	fmt.Fprintf(out, "\nCPU to %s one of %d pods, where it is more than 0.1 ms:\n\n| program | vanilla | in each cluster | offloaded |\n| --- | ---: | ---: | ---: |\n", what, size)
+	fmt.Fprintf(out,
+		"\nCPU to %s one of %d pods, where it is more than 0.1 ms:\n\n| program | vanilla | in each cluster | offloaded "+
+			"|\n| --- | ---: | ---: | ---: |\n", what, size)
 	for _, program := range slices.SortedFunc(maps.Keys(virtual), func(a, b string) int {
 		return cmp.Or(-cmp.Compare(virtual[a].Median(), virtual[b].Median()), strings.Compare(a, b))
 	}) {
 		if plain[program].Median() > 0.1 || virtual[program].Median() > 0.1 {
-			fmt.Fprintf(out, "| %s | %.1f ms | %.1f ms | %.1f ms |\n", program, plain[program].Median(), both[program].Median(), virtual[program].Median())
+			fmt.Fprintf(out, "| %s | %.1f ms | %.1f ms | %.1f ms |\n", program, plain[program].Median(), both[program].Median(),
+				virtual[program].Median())
 		}
 	}
 }
 
 // printBreakdown prints the number of requests of each client while pods are created or deleted,
 // the most frequent first.
-func printBreakdown(out io.Writer, what string, size int, samples []sample, requests []harness.Request, during func(sample) window) {
+func printBreakdown(out io.Writer, what string, size int, samples []sample, requests []harness.Request,
+	during func(sample) window) {
 	type key struct{ cluster, what, user string }
 	counts := map[key][2]float64{}
 	for _, s := range samples {
@@ -203,9 +216,12 @@ func printBreakdown(out io.Writer, what string, size int, samples []sample, requ
 		}
 	}
 	total := float64(runs * size)
-	fmt.Fprintf(out, "\nRequests a pod to %s %d pods, where they are more than one in a hundred pods:\n\n| cluster | request | user | vanilla | offloaded |\n| --- | --- | --- | ---: | ---: |\n", what, size)
+	fmt.Fprintf(out,
+		"\nRequests a pod to %s %d pods, where they are more than one in a hundred pods:\n\n| cluster | request | user | "+
+			"vanilla | offloaded |\n| --- | --- | --- | ---: | ---: |\n", what, size)
 	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b key) int {
-		return cmp.Or(-cmp.Compare(counts[a][1], counts[b][1]), -cmp.Compare(counts[a][0], counts[b][0]), strings.Compare(a.what+a.user, b.what+b.user))
+		return cmp.Or(-cmp.Compare(counts[a][1], counts[b][1]), -cmp.Compare(counts[a][0], counts[b][0]),
+			strings.Compare(a.what+a.user, b.what+b.user))
 	}) {
 		c := counts[k]
 		if c[0]/total > 0.01 || c[1]/total > 0.01 {

@@ -52,18 +52,21 @@ func (b *bench) measureRestarts(ctx context.Context) ([]row, error) {
 	}
 	var restarts []restart
 	for run := range b.options.runs {
-		if _, err := local.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, offloaded), func(all, ready int) bool { return all == size && ready == size }); err != nil {
+		if _, err := local.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, offloaded),
+			func(all, ready int) bool { return all == size && ready == size }); err != nil {
 			return nil, err
 		}
 		r, err := b.restart(ctx, local, size)
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(os.Stderr, "%4d pods, restart %d: a new pod is Ready %s after the deletion, %s after the start of the process\n",
+		fmt.Fprintf(os.Stderr,
+			"%4d pods, restart %d: a new pod is Ready %s after the deletion, %s after the start of the process\n",
 			size, run+1, r.fromDeletion.Round(time.Millisecond), r.fromStart.Round(time.Millisecond))
 		restarts = append(restarts, r)
 	}
-	if err := client.Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
+	if err := client.Delete(ctx, deployment.Name,
+		metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
 		return nil, err
 	}
 	for _, side := range []*podWatch{local, remote} {
@@ -117,7 +120,8 @@ func (b *bench) restart(ctx context.Context, local *podWatch, size int) (restart
 	if err != nil {
 		return restart{}, err
 	}
-	ready, err := local.until(ctx, fmt.Sprintf("%d Ready pods in %s after a restart", size+1, offloaded), func(_, ready int) bool { return ready == size+1 })
+	ready, err := local.until(ctx, fmt.Sprintf("%d Ready pods in %s after a restart", size+1, offloaded),
+		func(_, ready int) bool { return ready == size+1 })
 	if err != nil {
 		return restart{}, err
 	}
@@ -130,10 +134,11 @@ func (b *bench) restart(ctx context.Context, local *podWatch, size int) (restart
 
 // ended waits until a process of a node has ended.
 func (b *bench) ended(ctx context.Context, node string, process harness.Process) error {
-	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		left, err := b.kubeletProcesses(ctx, node)
-		return !slices.ContainsFunc(left, func(p harness.Process) bool { return p.Start == process.Start }), err
-	})
+	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			left, err := b.kubeletProcesses(ctx, node)
+			return !slices.ContainsFunc(left, func(p harness.Process) bool { return p.Start == process.Start }), err
+		})
 }
 
 // virtualKubelet returns the running pod of the virtual kubelet.

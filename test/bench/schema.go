@@ -20,7 +20,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+	Resource: "customresourcedefinitions"}
 
 // quantity is the name of the schema of resource.Quantity, which structural schemas express as
 // x-kubernetes-int-or-string.
@@ -29,7 +30,8 @@ const quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 // makeCRD creates a CustomResourceDefinition with the schema that the federation's API publishes
 // for the compared kind, and waits until it is served.
 func (b *bench) makeCRD(ctx context.Context) error {
-	published, err := b.rome.Kube.Discovery().RESTClient().Get().AbsPath("/openapi/v3/apis", ourResource.Group, ourResource.Version).DoRaw(ctx)
+	published, err := b.rome.Kube.Discovery().RESTClient().Get().AbsPath("/openapi/v3/apis", ourResource.Group,
+		ourResource.Version).DoRaw(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,10 +61,11 @@ func (b *bench) makeCRD(ctx context.Context) error {
 	if err := unless(apierrors.IsAlreadyExists, err); err != nil {
 		return err
 	}
-	return harness.Eventually(ctx, patience, "the custom resource to be served", func(ctx context.Context) (bool, string, error) {
-		_, err := client.Resource(customResource).Namespace(apiNamespace).List(ctx, metav1.ListOptions{})
-		return err == nil, "", err
-	})
+	return harness.Eventually(ctx, patience, "the custom resource to be served",
+		func(ctx context.Context) (bool, string, error) {
+			_, err := client.Resource(customResource).Namespace(apiNamespace).List(ctx, metav1.ListOptions{})
+			return err == nil, "", err
+		})
 }
 
 // structuralSchema returns the schema of a kind of v1alpha1 in an OpenAPI v3 document. It resolves

@@ -61,7 +61,8 @@ func (b *bench) measureServices(ctx context.Context) (rows []row, err error) {
 	if _, err := client.Create(ctx, deployment, metav1.CreateOptions{}); unless(apierrors.IsAlreadyExists, err) != nil {
 		return nil, err
 	}
-	if _, err := pods.until(ctx, fmt.Sprintf("%d Ready pods in %s", endpoints, serving), func(_, ready int) bool { return ready == endpoints }); err != nil {
+	if _, err := pods.until(ctx, fmt.Sprintf("%d Ready pods in %s", endpoints, serving),
+		func(_, ready int) bool { return ready == endpoints }); err != nil {
 		return nil, err
 	}
 	local, err := watchSlices(ctx, b.rome, serving)
@@ -90,11 +91,13 @@ func (b *bench) measureServices(ctx context.Context) (rows []row, err error) {
 				return nil, err
 			}
 		}
-		fmt.Fprintf(os.Stderr, "%d Services of %d endpoints, run %d: p50 %.0f ms here and %.0f ms there\n", services, endpoints, run+1,
+		fmt.Fprintf(os.Stderr, "%d Services of %d endpoints, run %d: p50 %.0f ms here and %.0f ms there\n", services,
+			endpoints, run+1,
 			milliseconds(percentile(s.local, 50)), milliseconds(percentile(s.remote, 50)))
 		samples = append(samples, s)
 	}
-	if err := client.Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
+	if err := client.Delete(ctx, deployment.Name,
+		metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
 		return nil, err
 	}
 	_, err = pods.until(ctx, "no pods in "+serving, func(all, _ int) bool { return all == 0 })
@@ -114,8 +117,10 @@ func serviceRows(samples []serviceSample) []row {
 			budget = figures.AtMost(remote.Median(), endpointsBudget, " ms")
 		}
 		rows = append(rows, row{
-			fmt.Sprintf("Service of %d endpoints created → all in EndpointSlices of consumer and provider, p%d", endpoints, percent),
-			fmt.Sprint(endpoints), local.Format(" ms"), remote.Format(" ms"), fmt.Sprintf("%.2f×", remote.Median()/local.Median()), budget,
+			fmt.Sprintf("Service of %d endpoints created → all in EndpointSlices of consumer and provider, p%d",
+				endpoints, percent),
+			fmt.Sprint(endpoints), local.Format(" ms"), remote.Format(" ms"),
+			fmt.Sprintf("%.2f×", remote.Median()/local.Median()), budget,
 		})
 	}
 	return rows
@@ -152,7 +157,8 @@ func (b *bench) serve(ctx context.Context, name string, local, remote *sliceWatc
 func (b *bench) networking(ctx context.Context, mode string) error {
 	patch := []byte(`{"spec":{"networking":` + mode + `}}`)
 	for _, side := range []struct{ of, about *harness.Cluster }{{b.rome, b.milan}, {b.milan, b.rome}} {
-		if _, err := side.of.Federation.FederationV1alpha1().ForeignClusters().Patch(ctx, side.about.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := side.of.Federation.FederationV1alpha1().ForeignClusters().Patch(ctx, side.about.Name,
+			types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("networking %s on %s: %w", mode, side.of.Name, err)
 		}
 	}
@@ -169,7 +175,8 @@ type sliceWatch struct {
 
 func watchSlices(ctx context.Context, c *harness.Cluster, namespace string) (*sliceWatch, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	informer := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(namespace)).Discovery().V1().EndpointSlices().Informer()
+	informer := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0,
+		informers.WithNamespace(namespace)).Discovery().V1().EndpointSlices().Informer()
 	w := &sliceWatch{namespace: namespace, stop: cancel, slices: informer.GetStore(), changed: make(chan struct{}, 1)}
 	changed := func(any) {
 		select {
@@ -177,7 +184,8 @@ func watchSlices(ctx context.Context, c *harness.Cluster, namespace string) (*sl
 		default:
 		}
 	}
-	handler := cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, slice any) { changed(slice) }, DeleteFunc: changed}
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, slice any) { changed(slice) },
+		DeleteFunc: changed}
 	if _, err := informer.AddEventHandler(handler); err != nil {
 		cancel()
 		return nil, err
@@ -204,7 +212,8 @@ func (w *sliceWatch) until(ctx context.Context, service string, wanted int) (tim
 		case <-ctx.Done():
 			return time.Time{}, ctx.Err()
 		case <-timer.C:
-			return time.Time{}, fmt.Errorf("waited %s for %d endpoints of Service %s in %s; there are %d", patience, wanted, service, w.namespace, ready)
+			return time.Time{}, fmt.Errorf("waited %s for %d endpoints of Service %s in %s; there are %d", patience, wanted,
+				service, w.namespace, ready)
 		}
 	}
 }

@@ -56,7 +56,8 @@ func (b *bench) setUp(ctx context.Context) error {
 		}
 	}
 	// The product's etcd syncs every write to disk, so the clusters' etcds have to do the same.
-	err := b.playground.Up(ctx, []string{"rome", "milan"}, "--workers", "1", "--fake-nodes", fakeNodes, "--audit", "--durable")
+	err := b.playground.Up(ctx, []string{"rome", "milan"}, "--workers", "1", "--fake-nodes", fakeNodes,
+		"--audit", "--durable")
 	if err != nil {
 		return err
 	}
@@ -102,16 +103,17 @@ func (b *bench) peer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = harness.Eventually(ctx, patience, "node "+virtual+" to be Ready", func(ctx context.Context) (bool, string, error) {
-		node, err := b.rome.Kube.CoreV1().Nodes().Get(ctx, virtual, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	err = harness.Eventually(ctx, patience, "node "+virtual+" to be Ready",
+		func(ctx context.Context) (bool, string, error) {
+			node, err := b.rome.Kube.CoreV1().Nodes().Get(ctx, virtual, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+			})
+			return ready, fmt.Sprint(node.Status.Conditions), nil
 		})
-		return ready, fmt.Sprint(node.Status.Conditions), nil
-	})
 	if !peered {
 		b.peered = time.Since(start)
 	}
@@ -147,7 +149,8 @@ func (b *bench) reserve(ctx context.Context, reserved bool) error {
 		if node.Labels[fakeLabel] == fakeValue {
 			patch = fmt.Sprintf(`{"spec":{"unschedulable":%t,"taints":null}}`, !reserved)
 		}
-		if _, err := b.milan.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := b.milan.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{}); err != nil {
 			return err
 		}
 	}
@@ -179,19 +182,21 @@ func createNamespace(ctx context.Context, cluster *harness.Cluster, name string)
 }
 
 // offload offloads a namespace, waits for its remote namespace and returns the name.
-func (b *bench) offload(ctx context.Context, namespace string, strategy v1alpha1.PodOffloadingStrategy) (remote string, err error) {
+func (b *bench) offload(ctx context.Context, namespace string,
+	strategy v1alpha1.PodOffloadingStrategy) (remote string, err error) {
 	client := b.rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
 	verb := &v1alpha1.Offload{Spec: v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy}}
 	if _, err := client.CreateOffload(ctx, v1alpha1.NamespaceOffloadingName, verb, metav1.CreateOptions{}); err != nil {
 		return "", err
 	}
-	err = harness.Eventually(ctx, patience, "namespace "+namespace+" to be offloaded", func(ctx context.Context) (bool, string, error) {
-		nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		remote = nsof.Status.RemoteNamespaceName
-		return nsof.Status.Phase == v1alpha1.OffloadingReady, fmt.Sprint(nsof.Status), nil
-	})
+	err = harness.Eventually(ctx, patience, "namespace "+namespace+" to be offloaded",
+		func(ctx context.Context) (bool, string, error) {
+			nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			remote = nsof.Status.RemoteNamespaceName
+			return nsof.Status.Phase == v1alpha1.OffloadingReady, fmt.Sprint(nsof.Status), nil
+		})
 	return remote, err
 }

@@ -112,15 +112,16 @@ func (b *bench) offerStorage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return harness.Eventually(ctx, patience, "the virtual node to list storage classes", func(ctx context.Context) (bool, string, error) {
-		client := b.rome.Federation.FederationV1alpha1().VirtualNodes(metav1.NamespaceAll)
-		nodes, err := client.List(ctx, metav1.ListOptions{})
-		if err != nil || len(nodes.Items) != 1 {
-			return false, "no virtual node", err
-		}
-		classes := nodes.Items[0].Status.StorageClasses
-		return slices.Contains(classes, immediateClass), fmt.Sprint(classes), nil
-	})
+	return harness.Eventually(ctx, patience, "the virtual node to list storage classes",
+		func(ctx context.Context) (bool, string, error) {
+			client := b.rome.Federation.FederationV1alpha1().VirtualNodes(metav1.NamespaceAll)
+			nodes, err := client.List(ctx, metav1.ListOptions{})
+			if err != nil || len(nodes.Items) != 1 {
+				return false, "no virtual node", err
+			}
+			classes := nodes.Items[0].Status.StorageClasses
+			return slices.Contains(classes, immediateClass), fmt.Sprint(classes), nil
+		})
 }
 
 // networkEstablished waits until both clusters report an established network.

@@ -197,10 +197,11 @@ func (b *bench) moveOnce(ctx context.Context, content content, run int, toRemote
 	defer cancel()
 	s := moveSample{content: content.name, toRemote: toRemote, phases: map[v1alpha1.MovePhase]time.Time{}}
 	budgets := b.rome.Kube.PolicyV1().PodDisruptionBudgets(storing)
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: moving}, Spec: policyv1.PodDisruptionBudgetSpec{
-		MaxUnavailable: ptr.To(intstr.FromInt32(0)),
-		Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": moving}},
-	}}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: moving},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": moving}},
+		}}
 	if _, err := budgets.Create(ctx, budget, metav1.CreateOptions{}); err != nil {
 		return s, err
 	}

@@ -71,7 +71,8 @@ func (b *bench) measureProvisioning(ctx context.Context) ([]storageRow, error) {
 	}
 	var rows []storageRow
 	for i, what := range []string{
-		"virtual node, provider's class binds when a pod is scheduled", "virtual node, provider's class binds at once", "local node",
+		"virtual node, provider's class binds when a pod is scheduled",
+		"virtual node, provider's class binds at once", "local node",
 	} {
 		rows = append(rows, provisioningRows(what, measured[2*i], measured[2*i+1])...)
 	}
@@ -95,7 +96,8 @@ func provisioningRows(what string, plain, federation provisioned) []storageRow {
 
 // provision creates a claim and a pod that mounts it, and deletes both at the end. It returns the
 // time from the creation until the claim was bound and until the pod was Ready.
-func (b *bench) provision(ctx context.Context, kind provisioningKind, name string) (bound, ready time.Duration, err error) {
+func (b *bench) provision(ctx context.Context, kind provisioningKind, name string) (bound,
+	ready time.Duration, err error) {
 	core := kind.cluster.Kube.CoreV1()
 	claims, pods := core.PersistentVolumeClaims(kind.namespace), core.Pods(kind.namespace)
 	if err := b.quiet(ctx); err != nil {
@@ -134,10 +136,11 @@ func (b *bench) provision(ctx context.Context, kind provisioningKind, name strin
 	if err := claims.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return 0, 0, err
 	}
-	return bound, ready, harness.Eventually(ctx, patience, "claim "+name+" to be gone", func(ctx context.Context) (bool, string, error) {
-		_, err := claims.Get(ctx, name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), "it is there", unless(apierrors.IsNotFound, err)
-	})
+	return bound, ready, harness.Eventually(ctx, patience, "claim "+name+" to be gone",
+		func(ctx context.Context) (bool, string, error) {
+			_, err := claims.Get(ctx, name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err), "it is there", unless(apierrors.IsNotFound, err)
+		})
 }
 
 // named returns list options that select the object with this name.
@@ -147,7 +150,8 @@ func named(name string) metav1.ListOptions {
 
 // since watches the object with this name, and returns the time from moment until the object first
 // met the condition.
-func since(ctx context.Context, moment time.Time, name string, follow func(context.Context, metav1.ListOptions) (watch.Interface, error),
+func since(ctx context.Context, moment time.Time, name string,
+	follow func(context.Context, metav1.ListOptions) (watch.Interface, error),
 	wanted func(runtime.Object) bool,
 ) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -47,7 +47,8 @@ func moveRows(contents []content, samples []moveSample, baseline restarts) []sto
 				ratio.Format("×"), figures.AtLeast(ratio.Median(), moveRateBudget, "×"),
 			},
 			storageRow{
-				c.name + ": rsync, and whole move with its pods", of(func(s moveSample) float64 { return s.byHand.Seconds() }).Format(" s"),
+				c.name + ": rsync, and whole move with its pods",
+				of(func(s moveSample) float64 { return s.byHand.Seconds() }).Format(" s"),
 				of(func(s moveSample) float64 { return s.whole().Seconds() }).Format(" s"), "–", "–",
 			},
 			storageRow{

@@ -50,7 +50,8 @@ func (b *bench) measureClaimRequests(ctx context.Context) ([]storageRow, error) 
 				return nil, fmt.Errorf("%s: %w", kind.name, err)
 			}
 			fmt.Fprintf(os.Stderr, "%d pods %s, run %d: created in %s, deleted in %s\n", claimPods, kind.name, run+1,
-				w.creation.to.Sub(w.creation.from).Round(time.Millisecond), w.deletion.to.Sub(w.deletion.from).Round(time.Millisecond))
+				w.creation.to.Sub(w.creation.from).Round(time.Millisecond),
+				w.deletion.to.Sub(w.deletion.from).Round(time.Millisecond))
 			windows = append(windows, w)
 		}
 	}
@@ -123,12 +124,15 @@ func (b *bench) claimRequests(ctx context.Context, kind claimKind) (claimWindows
 		return w, err
 	}
 	const name = "claims"
-	sets, claims := b.rome.Kube.AppsV1().StatefulSets(kind.namespace), b.rome.Kube.CoreV1().PersistentVolumeClaims(kind.namespace)
+	sets, claims := b.rome.Kube.AppsV1().StatefulSets(kind.namespace),
+		b.rome.Kube.CoreV1().PersistentVolumeClaims(kind.namespace)
 	w.creation.from = time.Now()
-	if _, err := sets.Create(ctx, statefulSet(name, claimPods, kind.class, where(kind.remote)), metav1.CreateOptions{}); err != nil {
+	if _, err := sets.Create(ctx, statefulSet(name, claimPods, kind.class, where(kind.remote)),
+		metav1.CreateOptions{}); err != nil {
 		return w, err
 	}
-	if _, err := pods.until(ctx, fmt.Sprintf("%d Ready pods", claimPods), func(_, ready int) bool { return ready == claimPods }); err != nil {
+	if _, err := pods.until(ctx, fmt.Sprintf("%d Ready pods", claimPods),
+		func(_, ready int) bool { return ready == claimPods }); err != nil {
 		return w, err
 	}
 	if err := b.quiet(ctx); err != nil {

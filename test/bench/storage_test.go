@@ -23,9 +23,11 @@ func at(seconds float64) time.Time {
 
 func TestMovesAreComparedWithCopiesByHandAndRestarts(t *testing.T) {
 	samples := []moveSample{{
-		content: "files", toRemote: true, byHand: 9 * time.Second, requested: at(0), firstPass: at(12), downtime: 3 * time.Second,
+		content: "files", toRemote: true, byHand: 9 * time.Second, requested: at(0), firstPass: at(12),
+		downtime: 3 * time.Second,
 		phases: map[v1alpha1.MovePhase]time.Time{
-			v1alpha1.MovePreparing: at(0), v1alpha1.MoveCopying: at(2), v1alpha1.MoveQuiescing: at(14), v1alpha1.MoveSucceeded: at(30),
+			v1alpha1.MovePreparing: at(0), v1alpha1.MoveCopying: at(2), v1alpha1.MoveQuiescing: at(14),
+			v1alpha1.MoveSucceeded: at(30),
 		},
 		// The PodDisruptionBudget prevented the eviction for three seconds.
 		pod: podRestart{terminating: at(15), replaced: at(16), ready: at(23)},
@@ -50,9 +52,10 @@ func TestMovesAreComparedWithCopiesByHandAndRestarts(t *testing.T) {
 }
 
 func TestManySmallFilesAreCountedInsteadOfBytes(t *testing.T) {
-	sample := moveSample{content: "small", byHand: 10 * time.Second, firstPass: at(20), phases: map[v1alpha1.MovePhase]time.Time{
-		v1alpha1.MoveCopying: at(0),
-	}}
+	sample := moveSample{content: "small", byHand: 10 * time.Second, firstPass: at(20),
+		phases: map[v1alpha1.MovePhase]time.Time{
+			v1alpha1.MoveCopying: at(0),
+		}}
 	rows := moveRows([]content{{name: "small", bytes: 4e6, files: 100_000}}, []moveSample{sample}, restarts{})
 	if got, want := rows[0].federation, "5000 files/s (5000–5000)"; got != want {
 		t.Errorf("the move copied %s, want %s", got, want)
@@ -60,7 +63,8 @@ func TestManySmallFilesAreCountedInsteadOfBytes(t *testing.T) {
 }
 
 func TestClaimsAreComparedWithTheSameClass(t *testing.T) {
-	got := provisioningRows("node", provisioned{figures.Series{0.1}, figures.Series{2}}, provisioned{figures.Series{0.4}, figures.Series{3}})
+	got := provisioningRows("node", provisioned{figures.Series{0.1}, figures.Series{2}},
+		provisioned{figures.Series{0.4}, figures.Series{3}})
 	want := []storageRow{
 		{"node: claim created → Bound", "0.10 s (0.10–0.10)", "0.40 s (0.40–0.40)", "4.00×", "≤ 3× ✗"},
 		{"node: claim created → pod Ready", "2.00 s (2.00–2.00)", "3.00 s (3.00–3.00)", "1.50×", "–"},

@@ -31,7 +31,8 @@ type podWatch struct {
 // changed pod.
 func watchPods(ctx context.Context, c *harness.Cluster, namespace string, seen func(*corev1.Pod)) (*podWatch, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	informer := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(namespace)).Core().V1().Pods().Informer()
+	informer := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0,
+		informers.WithNamespace(namespace)).Core().V1().Pods().Informer()
 	w := &podWatch{namespace: namespace, stop: cancel, changed: make(chan struct{}, 1)}
 	handler := cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { w.take(nil, object, seen) },
@@ -105,7 +106,8 @@ func (w *podWatch) until(ctx context.Context, what string, wanted func(all, read
 		case <-ctx.Done():
 			return time.Time{}, ctx.Err()
 		case <-timer.C:
-			return time.Time{}, fmt.Errorf("waited for %s, and nothing changed for %s; there are %d pods, %d Ready", what, patience, all, ready)
+			return time.Time{}, fmt.Errorf("waited for %s, and nothing changed for %s; there are %d pods, %d Ready", what,
+				patience, all, ready)
 		}
 	}
 }

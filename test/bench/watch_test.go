@@ -49,7 +49,8 @@ func TestPodsAreCountedAsTheyChange(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.what, err)
 		}
-		if _, err := w.until(t.Context(), step.what, func(all, ready int) bool { return all == step.all && ready == step.ready }); err != nil {
+		if _, err := w.until(t.Context(), step.what,
+			func(all, ready int) bool { return all == step.all && ready == step.ready }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -83,8 +83,10 @@ func authenticatesByServiceAccount(t *testing.T) {
 	tokens.Lock()
 	tokens.all = append(tokens.all, string(secret.Data["token"]))
 	tokens.Unlock()
-	must(rome.Kube.CoreV1().ServiceAccounts("liqo-tenant-milan").Get(t.Context(), string(secret.Data["account"]), metav1.GetOptions{}))(t)
-	for _, request := range must(rome.Federation.FederationV1alpha1().IdentityRequests().List(t.Context(), metav1.ListOptions{}))(t).Items {
+	must(rome.Kube.CoreV1().ServiceAccounts("liqo-tenant-milan").Get(t.Context(), string(secret.Data["account"]),
+		metav1.GetOptions{}))(t)
+	for _, request := range must(rome.Federation.FederationV1alpha1().IdentityRequests().List(t.Context(),
+		metav1.ListOptions{}))(t).Items {
 		if len(request.Status.Certificate) > 0 {
 			t.Errorf("rome signed the certificate of %s", request.Name)
 		}
@@ -98,7 +100,8 @@ func seesOnlyItsTenantNamespace(t *testing.T, provider *harness.Cluster) {
 	t.Helper()
 	consumer := otherThan(provider)
 	identity := identityAt(t, provider)
-	requests := must(versioned.NewForConfig(identity))(t).FederationV1alpha1().ResourceRequests("liqo-tenant-" + consumer.Name)
+	requests := must(versioned.NewForConfig(identity))(t).FederationV1alpha1().ResourceRequests("liqo-tenant-" +
+		consumer.Name)
 	if list := must(requests.List(t.Context(), metav1.ListOptions{}))(t); len(list.Items) != 1 {
 		t.Errorf("%s has %d resource requests on %s, want 1", consumer.Name, len(list.Items), provider.Name)
 	}
@@ -120,8 +123,10 @@ type work struct {
 func deploysOnProvider(t *testing.T, consumer *harness.Cluster) work {
 	t.Helper()
 	w := work{consumer: consumer, provider: otherThan(consumer), offload: offload{namespace: namespaceOn(t, consumer)}}
-	result := consumer.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Offload","spec":{"podOffloadingStrategy":"Remote"}}`,
-		"create", "--raw", fmt.Sprintf("%snamespaces/%s/namespaceoffloadings/offloading/offload", group, w.namespace), "-f", "-")
+	result := consumer.KubectlInput(t.Context(),
+		`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Offload","spec":{"podOffloadingStrategy":"Remote"}}`,
+		"create", "--raw", fmt.Sprintf("%snamespaces/%s/namespaceoffloadings/offloading/offload", group, w.namespace), "-f",
+		"-")
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
@@ -204,10 +209,12 @@ func (w work) isUndisturbed(t *testing.T, before map[string]string, after string
 // servesLogsAndExec reads the log of an offloaded pod, and executes a command in it.
 func servesLogsAndExec(t *testing.T, w work) {
 	t.Helper()
-	if log := kubectl(t, w.consumer, "logs", "-n", w.namespace, "deployment/web"); !strings.HasPrefix(log, "serving on :8080") {
+	if log := kubectl(t, w.consumer, "logs", "-n", w.namespace, "deployment/web"); !strings.HasPrefix(log,
+		"serving on :8080") {
 		t.Errorf("the log is %q", log)
 	}
-	if got := kubectl(t, w.consumer, "exec", "-n", w.namespace, "deployment/web", "--", tester, "print", "hello"); got != "hello\n" {
+	if got := kubectl(t, w.consumer, "exec", "-n", w.namespace, "deployment/web", "--", tester, "print",
+		"hello"); got != "hello\n" {
 		t.Errorf("the command printed %q", got)
 	}
 }

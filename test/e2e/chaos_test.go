@@ -144,22 +144,23 @@ func replaced(t *testing.T, c *harness.Cluster, pod *corev1.Pod) {
 	if err := c.Kube.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, calm, fmt.Sprintf("pod %s/%s on %s to be replaced", pod.Namespace, pod.Name, c.Name), func(ctx context.Context) (bool, string, error) {
-		pods, err := c.Kube.CoreV1().Pods(pod.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		var saw []string
-		exists, ready := false, false
-		for _, other := range pods.Items {
-			if by := metav1.GetControllerOf(&other); by != nil && by.UID == owner.UID {
-				exists = exists || other.UID == pod.UID
-				ready = ready || other.UID != pod.UID && isReady(&other)
-				saw = append(saw, podState(&other))
+	eventually(t, calm, fmt.Sprintf("pod %s/%s on %s to be replaced", pod.Namespace, pod.Name, c.Name),
+		func(ctx context.Context) (bool, string, error) {
+			pods, err := c.Kube.CoreV1().Pods(pod.Namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, "", err
 			}
-		}
-		return ready && !exists, strings.Join(saw, "; "), nil
-	})
+			var saw []string
+			exists, ready := false, false
+			for _, other := range pods.Items {
+				if by := metav1.GetControllerOf(&other); by != nil && by.UID == owner.UID {
+					exists = exists || other.UID == pod.UID
+					ready = ready || other.UID != pod.UID && isReady(&other)
+					saw = append(saw, podState(&other))
+				}
+			}
+			return ready && !exists, strings.Join(saw, "; "), nil
+		})
 }
 
 // user sends one request after the other in an offloaded namespace, and records the state that the
@@ -194,7 +195,8 @@ const (
 func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	u := &user{o: o, random: random, cancel: cancel, stopped: make(chan struct{}), replicas: map[string]int32{}, pods: map[string]*types.UID{}, disturbed: sets.New[string]()}
+	u := &user{o: o, random: random, cancel: cancel, stopped: make(chan struct{}), replicas: map[string]int32{},
+		pods: map[string]*types.UID{}, disturbed: sets.New[string]()}
 	for i := range deployments {
 		name := fmt.Sprintf("web-%d", i)
 		runDeployment(t, o.namespace, name, 1, podSpec("serve"))
@@ -248,7 +250,8 @@ func (u *user) watchPhases(t *testing.T, c *harness.Cluster, namespace string) {
 		},
 		UpdateFunc: func(before, after any) {
 			was, is := before.(*corev1.Pod), after.(*corev1.Pod)
-			if was.UID == is.UID && was.Status.Phase != is.Status.Phase && (was.Status.Phase == corev1.PodSucceeded || was.Status.Phase == corev1.PodFailed) {
+			if was.UID == is.UID && was.Status.Phase != is.Status.Phase &&
+				(was.Status.Phase == corev1.PodSucceeded || was.Status.Phase == corev1.PodFailed) {
 				u.complain("%s on %s was %s and is %s", is.Name, c.Name, was.Status.Phase, is.Status.Phase)
 			}
 		},
@@ -272,7 +275,8 @@ func (u *user) request(ctx context.Context, i int) error {
 	case 0, 1:
 		name, replicas := fmt.Sprintf("web-%d", u.random.IntN(deployments)), int32(u.random.IntN(4))
 		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-		deployment, err := rome.Kube.AppsV1().Deployments(u.o.namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		deployment, err := rome.Kube.AppsV1().Deployments(u.o.namespace).Patch(ctx, name, types.MergePatchType, patch,
+			metav1.PatchOptions{})
 		switch {
 		case err == nil:
 			u.replicas[name] = *deployment.Spec.Replicas
@@ -289,7 +293,8 @@ func (u *user) request(ctx context.Context, i int) error {
 		spec.RestartPolicy = corev1.RestartPolicyNever
 		_, err := rome.Kube.BatchV1().Jobs(u.o.namespace).Create(ctx, &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: batchv1.JobSpec{Completions: ptr.To[int32](completions), Parallelism: ptr.To[int32](completions), BackoffLimit: ptr.To[int32](1),
+			Spec: batchv1.JobSpec{Completions: ptr.To[int32](completions), Parallelism: ptr.To[int32](completions),
+				BackoffLimit:         ptr.To[int32](1),
 				PodReplacementPolicy: ptr.To(batchv1.Failed), Template: corev1.PodTemplateSpec{Spec: spec}},
 		}, metav1.CreateOptions{})
 		if err == nil {
@@ -302,12 +307,14 @@ func (u *user) request(ctx context.Context, i int) error {
 			return nil
 		}
 		name := u.jobs[len(u.jobs)-1]
-		pods, err := rome.Kube.CoreV1().Pods(u.o.namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + name})
+		pods, err := rome.Kube.CoreV1().Pods(u.o.namespace).List(ctx,
+			metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + name})
 		if err != nil || len(pods.Items) == 0 {
 			return err
 		}
 		u.disturbed.Insert(name)
-		return rome.Kube.CoreV1().Pods(u.o.namespace).Delete(ctx, pods.Items[u.random.IntN(len(pods.Items))].Name, metav1.DeleteOptions{})
+		return rome.Kube.CoreV1().Pods(u.o.namespace).Delete(ctx, pods.Items[u.random.IntN(len(pods.Items))].Name,
+			metav1.DeleteOptions{})
 	default:
 		// Names are reused, as a StatefulSet does.
 		name := fmt.Sprintf("single-%d", u.random.IntN(2))
@@ -321,7 +328,8 @@ func (u *user) request(ctx context.Context, i int) error {
 			}
 			return err
 		}
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}}, Spec: podSpec("serve")}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
+			Spec: podSpec("serve")}
 		pod, err := rome.Kube.CoreV1().Pods(u.o.namespace).Create(ctx, pod, metav1.CreateOptions{})
 		switch {
 		case apierrors.IsAlreadyExists(err):
@@ -338,7 +346,8 @@ func (u *user) request(ctx context.Context, i int) error {
 
 // lost reports whether a failed request may have succeeded on the server.
 func lost(err error) bool {
-	return err != nil && (apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err))
+	return err != nil && (apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err))
 }
 
 // reach waits until the user has sent a number of further requests.
@@ -364,55 +373,59 @@ func (u *user) stop() {
 func (u *user) isServed(t *testing.T) {
 	t.Helper()
 	for name, replicas := range u.replicas {
-		eventually(t, calm, fmt.Sprintf("%d replicas of %s/%s", replicas, u.o.namespace, name), func(ctx context.Context) (bool, string, error) {
-			d, err := rome.Kube.AppsV1().Deployments(u.o.namespace).Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return false, "", err
-			}
-			return hasRolledOut(d, replicas), show(d.Status), nil
-		})
+		eventually(t, calm, fmt.Sprintf("%d replicas of %s/%s", replicas, u.o.namespace, name),
+			func(ctx context.Context) (bool, string, error) {
+				d, err := rome.Kube.AppsV1().Deployments(u.o.namespace).Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return false, "", err
+				}
+				return hasRolledOut(d, replicas), show(d.Status), nil
+			})
 	}
 	for _, name := range u.jobs {
-		eventually(t, calm, fmt.Sprintf("%d completions of %s/%s", completions, u.o.namespace, name), func(ctx context.Context) (bool, string, error) {
-			job, err := rome.Kube.BatchV1().Jobs(u.o.namespace).Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return false, "", err
-			}
-			if job.Status.Failed > 0 && !u.disturbed.Has(name) {
-				return false, "", harness.Permanent(fmt.Errorf("pods of the job failed: %s", show(job.Status)))
-			}
-			return job.Status.Succeeded == completions, show(job.Status), nil
-		})
+		eventually(t, calm, fmt.Sprintf("%d completions of %s/%s", completions, u.o.namespace, name),
+			func(ctx context.Context) (bool, string, error) {
+				job, err := rome.Kube.BatchV1().Jobs(u.o.namespace).Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return false, "", err
+				}
+				if job.Status.Failed > 0 && !u.disturbed.Has(name) {
+					return false, "", harness.Permanent(fmt.Errorf("pods of the job failed: %s", show(job.Status)))
+				}
+				return job.Status.Succeeded == completions, show(job.Status), nil
+			})
 	}
 	for name, uid := range u.pods {
 		if uid == nil {
 			continue
 		}
-		eventually(t, calm, fmt.Sprintf("pod %s/%s to be Ready", u.o.namespace, name), func(ctx context.Context) (bool, string, error) {
-			pod, err := rome.Kube.CoreV1().Pods(u.o.namespace).Get(ctx, name, metav1.GetOptions{})
+		eventually(t, calm, fmt.Sprintf("pod %s/%s to be Ready", u.o.namespace, name),
+			func(ctx context.Context) (bool, string, error) {
+				pod, err := rome.Kube.CoreV1().Pods(u.o.namespace).Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return false, "", err
+				}
+				if pod.UID != *uid {
+					return false, "", harness.Permanent(fmt.Errorf("it was replaced: uid %s, want %s", pod.UID, *uid))
+				}
+				return isReady(pod), podState(pod), nil
+			})
+	}
+	// Pods are compared repeatedly, because deleted pods may still be terminating.
+	eventually(t, calm, u.o.namespace+" and "+u.o.remote+" to hold the same pods",
+		func(ctx context.Context) (bool, string, error) {
+			local, going, err := living(ctx, rome, u.o.namespace)
 			if err != nil {
 				return false, "", err
 			}
-			if pod.UID != *uid {
-				return false, "", harness.Permanent(fmt.Errorf("it was replaced: uid %s, want %s", pod.UID, *uid))
+			remote, goingRemote, err := living(ctx, milan, u.o.remote)
+			if err != nil {
+				return false, "", err
 			}
-			return isReady(pod), podState(pod), nil
+			going = append(going, goingRemote...)
+			diff := cmp.Diff(remote, local)
+			return diff == "" && len(going) == 0, fmt.Sprintf("going: %v; (-milan +rome):\n%s", going, diff), nil
 		})
-	}
-	// Pods are compared repeatedly, because deleted pods may still be terminating.
-	eventually(t, calm, u.o.namespace+" and "+u.o.remote+" to hold the same pods", func(ctx context.Context) (bool, string, error) {
-		local, going, err := living(ctx, rome, u.o.namespace)
-		if err != nil {
-			return false, "", err
-		}
-		remote, goingRemote, err := living(ctx, milan, u.o.remote)
-		if err != nil {
-			return false, "", err
-		}
-		going = append(going, goingRemote...)
-		diff := cmp.Diff(remote, local)
-		return diff == "" && len(going) == 0, fmt.Sprintf("going: %v; (-milan +rome):\n%s", going, diff), nil
-	})
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	if len(u.wrong) > 0 {
@@ -466,7 +479,8 @@ func (w *wanderer) turn(ctx context.Context) (turned bool, err error) {
 	nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		_, err = client.CreateOffload(ctx, v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: evicting}, metav1.CreateOptions{})
+		_, err = client.CreateOffload(ctx, v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: evicting},
+			metav1.CreateOptions{})
 		return true, err
 	case err != nil || nsof.DeletionTimestamp != nil:
 		return false, err
@@ -513,12 +527,14 @@ func (w *wanderer) isUnoffloaded(t *testing.T) {
 }
 
 func hasRolledOut(d *appsv1.Deployment, replicas int32) bool {
-	return d.Status.ObservedGeneration == d.Generation && d.Status.Replicas == replicas && d.Status.ReadyReplicas == replicas && *d.Spec.Replicas == replicas
+	return d.Status.ObservedGeneration == d.Generation && d.Status.Replicas == replicas &&
+		d.Status.ReadyReplicas == replicas && *d.Spec.Replicas == replicas
 }
 
 // living returns the running and pending pods by name, and the names of the pods that are being
 // deleted.
-func living(ctx context.Context, c *harness.Cluster, namespace string) (pods map[string]seen, going []string, err error) {
+func living(ctx context.Context, c *harness.Cluster, namespace string) (pods map[string]seen,
+	going []string, err error) {
 	list, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, nil, err

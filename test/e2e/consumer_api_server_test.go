@@ -39,7 +39,8 @@ func podsReachTheConsumersAPIServer(t *testing.T) {
 		t.Error("it reads Secrets, which its ServiceAccount may not")
 	}
 	read := func(file string) string {
-		return kubectl(t, milan, "exec", "-n", o.remote, pod, "--", tester, "read", "/var/run/secrets/kubernetes.io/serviceaccount/"+file)
+		return kubectl(t, milan, "exec", "-n", o.remote, pod, "--", tester, "read",
+			"/var/run/secrets/kubernetes.io/serviceaccount/"+file)
 	}
 	if got := read("namespace"); got != o.namespace {
 		t.Errorf("its namespace is %q, want %q as on rome", got, o.namespace)
@@ -65,7 +66,8 @@ func podsReachTheConsumersAPIServer(t *testing.T) {
 	spec = podSpec("serve")
 	spec.ServiceAccountName = "reader"
 	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "kept", Annotations: map[string]string{v1alpha1.AnnotationAPIAccess: "Disabled"}}, Spec: spec,
+		ObjectMeta: metav1.ObjectMeta{Name: "kept",
+			Annotations: map[string]string{v1alpha1.AnnotationAPIAccess: "Disabled"}}, Spec: spec,
 	}, metav1.CreateOptions{}))(t)
 	kept := podReady(t, milan, o.remote, "kept")
 	if len(kept.Spec.Volumes) != 0 || kept.Annotations[v1alpha1.AnnotationTokenSecret] != "" {
@@ -91,7 +93,8 @@ func (c caller) readsItself(t *testing.T, local *corev1.Pod) {
 	t.Helper()
 	eventually(t, soon, c.String()+" to read itself from rome's API", func(ctx context.Context) (bool, string, error) {
 		result := c.requestAPI(ctx, "/api/v1/namespaces/"+local.Namespace+"/pods/"+local.Name)
-		return result.Code == 0 && strings.Contains(result.Stdout, string(local.UID)), fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
+		return result.Code == 0 && strings.Contains(result.Stdout, string(local.UID)),
+			fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
 	})
 }
 
@@ -107,27 +110,33 @@ func setsConsumerAPIServer(t *testing.T, server string) {
 // consumerAPIServer. An empty one means that remote pods get no tokens.
 func kubeletUsesAPIServer(t *testing.T, server string, provider *harness.Cluster) {
 	t.Helper()
-	eventually(t, soon, "the virtual kubelet of "+provider.Name+" to use "+server, func(ctx context.Context) (bool, string, error) {
-		deployment, err := rome.Kube.AppsV1().Deployments("liqo-peer-"+provider.Name).Get(ctx, "federation-virtual-kubelet-"+provider.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		args := deployment.Spec.Template.Spec.Containers[0].Args
-		if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--consumer-api-server=") }) != (server != "") {
-			return false, show(args), nil
-		}
-		status := deployment.Status
-		return status.ObservedGeneration == deployment.Generation && status.UpdatedReplicas == 1 && status.AvailableReplicas == 1, show(status), nil
-	})
+	eventually(t, soon, "the virtual kubelet of "+provider.Name+" to use "+server,
+		func(ctx context.Context) (bool, string, error) {
+			deployment, err := rome.Kube.AppsV1().Deployments("liqo-peer-"+provider.Name).Get(ctx,
+				"federation-virtual-kubelet-"+provider.Name, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			args := deployment.Spec.Template.Spec.Containers[0].Args
+			if slices.ContainsFunc(args,
+				func(arg string) bool { return strings.HasPrefix(arg, "--consumer-api-server=") }) != (server != "") {
+				return false, show(args), nil
+			}
+			status := deployment.Status
+			return status.ObservedGeneration == deployment.Generation && status.UpdatedReplicas == 1 &&
+				status.AvailableReplicas == 1, show(status), nil
+		})
 }
 
 // grantReading creates a ServiceAccount that may get pods in its namespace.
 func grantReading(t *testing.T, namespace, account string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: account}
-	must(rome.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}))(t)
+	must(rome.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta},
+		metav1.CreateOptions{}))(t)
 	must(rome.Kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{
-		ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}},
+		ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"},
+			Verbs: []string{"get"}}},
 	}, metav1.CreateOptions{}))(t)
 	must(rome.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: meta,

@@ -51,7 +51,8 @@ func applies(t *testing.T, sample, namespace string) offload {
 	})
 	var remoteNamespace string
 	eventually(t, soon, "namespace "+namespace+" to be offloaded", func(ctx context.Context) (bool, string, error) {
-		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace).Get(ctx,
+			v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
@@ -87,7 +88,8 @@ func etcdWriter(t *testing.T, namespace string) (stop func() []int) {
 		for n := 0; ctx.Err() == nil; n++ {
 			key := base64.StdEncoding.EncodeToString([]byte("n/" + strconv.Itoa(n)))
 			var answer map[string]any
-			if err := etcdRequest(ctx, namespace, fmt.Sprintf("etcd-%d", n%3), "v3/kv/put", map[string]string{"key": key, "value": key}, &answer); err == nil {
+			if err := etcdRequest(ctx, namespace, fmt.Sprintf("etcd-%d", n%3), "v3/kv/put",
+				map[string]string{"key": key, "value": key}, &answer); err == nil {
 				acknowledged = append(acknowledged, n)
 			}
 		}
@@ -159,11 +161,12 @@ func (f fabric) etcdOverBothClusters(t *testing.T) {
 		}},
 		{"the provider is cut off for a minute", func(t *testing.T) {
 			cut(t)
-			err := harness.Consistently(t.Context(), outage, "the members of rome answer", func(ctx context.Context) (bool, string, error) {
-				var answer map[string]any
-				err := etcdRequest(ctx, o.namespace, local[0].Name, "v3/maintenance/status", struct{}{}, &answer)
-				return err == nil, show(answer), nil
-			})
+			err := harness.Consistently(t.Context(), outage, "the members of rome answer",
+				func(ctx context.Context) (bool, string, error) {
+					var answer map[string]any
+					err := etcdRequest(ctx, o.namespace, local[0].Name, "v3/maintenance/status", struct{}{}, &answer)
+					return err == nil, show(answer), nil
+				})
 			if err != nil {
 				t.Error(err)
 			}
@@ -224,7 +227,8 @@ func aDatabaseMovesBetweenProviders(t *testing.T) {
 	for _, leaf := range leaves() {
 		offersStorage(t, leaf, "4Gi", realClass)
 	}
-	movesUnderLoad(t, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{ClusterName: "naples"}, v1alpha1.MoveTarget{Local: true})
+	movesUnderLoad(t, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{ClusterName: "naples"},
+		v1alpha1.MoveTarget{Local: true})
 }
 
 // movesUnderLoad moves the data of PostgreSQL to each target, online and under the load of pgbench.
@@ -234,13 +238,15 @@ func movesUnderLoad(t *testing.T, targets ...v1alpha1.MoveTarget) {
 	o := applies(t, "database.yaml", "bank")
 	podReady(t, rome, o.namespace, "database-0")
 	sql(t, o.namespace, "CREATE TABLE ack (n bigint PRIMARY KEY)")
-	kubectl(t, rome, "exec", "-n", o.namespace, "database-0", "--", "pgbench", "--username=postgres", "--initialize", "--scale=5", "postgres")
+	kubectl(t, rome, "exec", "-n", o.namespace, "database-0", "--", "pgbench", "--username=postgres", "--initialize",
+		"--scale=5", "postgres")
 	password := corev1.EnvVar{Name: "PGPASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "database"}, Key: "password",
 	}}}
 	client := func(name, script string) {
 		pod := corev1.PodSpec{
-			NodeSelector: map[string]string{corev1.LabelHostname: "rome-worker-1"}, TerminationGracePeriodSeconds: ptr.To[int64](1),
+			NodeSelector:                  map[string]string{corev1.LabelHostname: "rome-worker-1"},
+			TerminationGracePeriodSeconds: ptr.To[int64](1),
 			Containers: []corev1.Container{{
 				Name: "client", Image: "liqo.io/postgres:dev", ImagePullPolicy: corev1.PullIfNotPresent,
 				Env: []corev1.EnvVar{password}, Command: []string{"sh", "-c", script},
@@ -251,29 +257,35 @@ func movesUnderLoad(t *testing.T, targets ...v1alpha1.MoveTarget) {
 	const connect = "--host=database --username=postgres"
 	// By default, pgbench empties the history, with which the balances are compared.
 	client("load", "while :; do pgbench "+connect+" --no-vacuum --client=4 --time=5 postgres || :; done")
-	client("writer", "n=0; while :; do n=$((n + 1)); psql "+connect+" -qc \"INSERT INTO ack VALUES ($n)\" 2>/dev/null && echo $n; done")
+	client("writer",
+		"n=0; while :; do n=$((n + 1)); psql "+connect+" -qc \"INSERT INTO ack VALUES ($n)\" 2>/dev/null && echo $n; done")
 	volumes := rome.Federation.FederationV1alpha1().VirtualVolumes(o.namespace)
 	for _, target := range targets {
-		must(volumes.CreateMove(t.Context(), "data-database-0", &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: target}}, metav1.CreateOptions{}))(t)
+		must(volumes.CreateMove(t.Context(), "data-database-0", &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: target}},
+			metav1.CreateOptions{}))(t)
 		moved := volumeThat(t, o.namespace, "data-database-0", "be moved", func(v *v1alpha1.VirtualVolume) bool {
-			return v.Status.Move != nil && v.Status.Move.CompletionTime != nil && v.Spec.Move != nil && v.Status.Move.ID == v.Spec.Move.ID
+			return v.Status.Move != nil && v.Status.Move.CompletionTime != nil && v.Spec.Move != nil &&
+				v.Status.Move.ID == v.Spec.Move.ID
 		})
 		if moved.Status.Move.Phase != v1alpha1.MoveSucceeded {
 			t.Fatalf("the move ended as %s", show(moved.Status.Move))
 		}
 		podReady(t, rome, o.namespace, "database-0")
-		t.Logf("moved to %s: %d bytes, downtime %d ms", show(target), moved.Status.Move.BytesTotal, ptr.Deref(moved.Status.Move.DowntimeMilliseconds, -1))
+		t.Logf("moved to %s: %d bytes, downtime %d ms", show(target), moved.Status.Move.BytesTotal,
+			ptr.Deref(moved.Status.Move.DowntimeMilliseconds, -1))
 	}
 	acknowledged := strings.Fields(kubectl(t, rome, "logs", "-n", o.namespace, "writer"))
 	kubectl(t, rome, "delete", "pod", "load", "writer", "-n", o.namespace, "--timeout=110s")
 	if len(acknowledged) == 0 {
 		t.Fatal("no row was acknowledged")
 	}
-	if got := sql(t, o.namespace, "SELECT count(*) FROM unnest('{"+strings.Join(acknowledged, ",")+"}'::bigint[]) n WHERE n NOT IN (SELECT n FROM ack)"); got != "0" {
+	if got := sql(t, o.namespace, "SELECT count(*) FROM unnest('{"+strings.Join(acknowledged,
+		",")+"}'::bigint[]) n WHERE n NOT IN (SELECT n FROM ack)"); got != "0" {
 		t.Errorf("%s of %d acknowledged rows are lost", got, len(acknowledged))
 	}
-	balances := sql(t, o.namespace, "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history)"+
-		" AND (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(delta) FROM pgbench_history)")
+	balances := sql(t, o.namespace,
+		"SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history)"+
+			" AND (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(delta) FROM pgbench_history)")
 	if balances != "t" {
 		t.Error("the balances of pgbench do not agree")
 	}

@@ -44,7 +44,8 @@ func providerPolicyDecides(t *testing.T) {
 	outgoingPeeringReports(t, "refuses", "no room before May")
 	peeringsAre(t, rome, "Denied", "None", "Established")
 	peeringsAre(t, milan, "None", "Denied", "Established")
-	if _, err := rome.Kube.CoreV1().Nodes().Get(t.Context(), virtualNode, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := rome.Kube.CoreV1().Nodes().Get(t.Context(), virtualNode,
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a refused resource request has a virtual node: %v", err)
 	}
 
@@ -82,17 +83,19 @@ func patchesPeerOnMilan(t *testing.T, spec string) {
 // this order.
 func outgoingPeeringReports(t *testing.T, words ...string) {
 	t.Helper()
-	eventually(t, soon, "the condition OutgoingPeering to report: "+strings.Join(words, " … "), func(ctx context.Context) (bool, string, error) {
-		result := rome.Kubectl(ctx, "get", "fc", "milan", "-o", `jsonpath={.status.conditions[?(@.type=="OutgoingPeering")].message}`)
-		rest := result.Stdout
-		for _, word := range words {
-			var found bool
-			if _, rest, found = strings.Cut(rest, word); !found {
-				return false, result.Stdout, result.Err
+	eventually(t, soon, "the condition OutgoingPeering to report: "+strings.Join(words, " … "),
+		func(ctx context.Context) (bool, string, error) {
+			result := rome.Kubectl(ctx, "get", "fc", "milan", "-o",
+				`jsonpath={.status.conditions[?(@.type=="OutgoingPeering")].message}`)
+			rest := result.Stdout
+			for _, word := range words {
+				var found bool
+				if _, rest, found = strings.Cut(rest, word); !found {
+					return false, result.Stdout, result.Err
+				}
 			}
-		}
-		return true, "", nil
-	})
+			return true, "", nil
+		})
 }
 
 func becomesReady(t *testing.T) {

@@ -54,7 +54,8 @@ func (f fabric) movesWithinTheProvider(t *testing.T) {
 	move := &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{StorageClassName: immediateClass}}}
 	must(volumes.CreateMove(t.Context(), movedClaim, move, metav1.CreateOptions{}))(t)
 	volumeThat(t, o.namespace, movedClaim, "be of the other class", func(v *v1alpha1.VirtualVolume) bool {
-		return v.Status.Move != nil && v.Status.Move.Phase == v1alpha1.MoveSucceeded && v.Status.Location.StorageClassName == immediateClass
+		return v.Status.Move != nil && v.Status.Move.Phase == v1alpha1.MoveSucceeded &&
+			v.Status.Location.StorageClassName == immediateClass
 	})
 	runsWithItsData(t, o, true, 2)
 }
@@ -67,7 +68,8 @@ func (f fabric) retainsDataOnTheProvider(t *testing.T) {
 	unoffloaded, deleted := storedOnMilan(t, v1alpha1.UnoffloadRetain), storedOnMilan(t, v1alpha1.UnoffloadRefuse)
 	kubectl(t, rome, "delete", "namespaceoffloading", "offloading", "-n", unoffloaded.namespace, "--timeout=110s")
 
-	kept := must(rome.Kube.CoreV1().PersistentVolumeClaims(deleted.namespace).Get(t.Context(), movedClaim, metav1.GetOptions{}))(t).Spec.VolumeName
+	kept := must(rome.Kube.CoreV1().PersistentVolumeClaims(deleted.namespace).Get(t.Context(), movedClaim,
+		metav1.GetOptions{}))(t).Spec.VolumeName
 	kubectl(t, rome, "patch", "pv", kept, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
 	kubectl(t, rome, "delete", "statefulset", "db", "-n", deleted.namespace, "--timeout=110s")
 	kubectl(t, rome, "delete", "pvc", movedClaim, "-n", deleted.namespace, "--timeout=110s")
@@ -128,13 +130,15 @@ func (f fabric) endsAPeeringWithData(t *testing.T) {
 		return gone(err)
 	})
 	runsWithItsData(t, moved, false, 2)
-	if got := must(milan.Kube.CoreV1().PersistentVolumeClaims(retained.remote).Get(t.Context(), claim, metav1.GetOptions{}))(t); got.DeletionTimestamp != nil {
+	if got := must(milan.Kube.CoreV1().PersistentVolumeClaims(retained.remote).Get(t.Context(), claim,
+		metav1.GetOptions{}))(t); got.DeletionTimestamp != nil {
 		t.Errorf("claim %s on milan is being deleted", claim)
 	}
-	volumeThat(t, retained.namespace, movedClaim, "report that its provider is not peered", func(v *v1alpha1.VirtualVolume) bool {
-		condition := apimeta.FindStatusCondition(v.Status.Conditions, v1alpha1.ConditionVolumeReady)
-		return condition != nil && condition.Reason == "ProviderNotPeered"
-	})
+	volumeThat(t, retained.namespace, movedClaim, "report that its provider is not peered",
+		func(v *v1alpha1.VirtualVolume) bool {
+			condition := apimeta.FindStatusCondition(v.Status.Conditions, v1alpha1.ConditionVolumeReady)
+			return condition != nil && condition.Reason == "ProviderNotPeered"
+		})
 
 	peers(t, rome, milan)
 	agreed(t)
@@ -144,7 +148,8 @@ func (f fabric) endsAPeeringWithData(t *testing.T) {
 		kubectl(t, rome, "delete", "pvc", movedClaim, "-n", o.namespace, "--timeout=110s")
 	}
 	isPrinted(t, milan, "get shvc,pvc -n "+retained.remote+" -o name", "")
-	for c, namespaces := range map[*harness.Cluster][]string{rome: {moved.namespace, retained.namespace}, milan: {moved.remote, retained.remote}} {
+	for c, namespaces := range map[*harness.Cluster][]string{rome: {moved.namespace, retained.namespace},
+		milan: {moved.remote, retained.remote}} {
 		for _, namespace := range namespaces {
 			isPrinted(t, c, `get pv -o jsonpath={.items[?(@.spec.claimRef.namespace=="`+namespace+`")].metadata.name}`, "")
 		}

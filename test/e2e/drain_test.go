@@ -62,7 +62,8 @@ func drainsTheVirtualNode(t *testing.T) {
 
 	kubectl(t, rome, "cordon", virtualNode)
 	runPod(t, stays.namespace, "waits", podSpec("serve"))
-	podThat(t, rome, stays.namespace, "waits", "be unschedulable", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
+	podThat(t, rome, stays.namespace, "waits", "be unschedulable",
+		func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
 
 	kubectl(t, rome, "rollout", "status", "deployment/drained", "-n", o.namespace, "--timeout=110s")
 	least := leastAvailable(t, rome.Kube, o.namespace, "drained")
@@ -103,7 +104,8 @@ func cordonsTheCluster(t *testing.T) {
 		{milan, "rome", "have room for no pod", func(node *corev1.Node) bool { return node.Status.Allocatable.Pods().IsZero() }},
 	} {
 		t.Cleanup(func() {
-			side.cluster.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", side.peer, "--type=merge", "-p", `{"spec":{"cordoned":null}}`)
+			side.cluster.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", side.peer, "--type=merge", "-p",
+				`{"spec":{"cordoned":null}}`)
 		})
 		kubectl(t, side.cluster, "patch", "fc", side.peer, "--type=merge", "-p", `{"spec":{"cordoned":true}}`)
 		eventually(t, soon, "node "+virtualNode+" to "+side.seen, func(ctx context.Context) (bool, string, error) {
@@ -115,11 +117,13 @@ func cordonsTheCluster(t *testing.T) {
 		})
 		waits := "on-" + side.cluster.Name
 		runPod(t, o.namespace, waits, podSpec("serve"))
-		podThat(t, rome, o.namespace, waits, "be unschedulable", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
+		podThat(t, rome, o.namespace, waits, "be unschedulable",
+			func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
 		if side.cluster == milan {
 			lost := podReady(t, milan, o.remote, "on-rome")
 			kubectl(t, milan, "delete", "pod", "--wait=false", "-n", o.remote, lost.Name)
-			podThat(t, milan, o.remote, lost.Name, "be recreated", func(p *corev1.Pod) bool { return p.UID != lost.UID && isReady(p) })
+			podThat(t, milan, o.remote, lost.Name, "be recreated",
+				func(p *corev1.Pod) bool { return p.UID != lost.UID && isReady(p) })
 		}
 		kubectl(t, side.cluster, "patch", "fc", side.peer, "--type=merge", "-p", `{"spec":{"cordoned":null}}`)
 		podReady(t, rome, o.namespace, waits)
@@ -134,12 +138,14 @@ func cordonsTheCluster(t *testing.T) {
 // function is called, which returns the lowest one.
 func leastAvailable(t *testing.T, client kubernetes.Interface, namespace, name string) func() int32 {
 	t.Helper()
-	events := must(client.AppsV1().Deployments(namespace).Watch(t.Context(), metav1.SingleObject(metav1.ObjectMeta{Name: name})))(t)
+	events := must(client.AppsV1().Deployments(namespace).Watch(t.Context(),
+		metav1.SingleObject(metav1.ObjectMeta{Name: name})))(t)
 	least := make(chan int32, 1)
 	go func() {
 		var lowest *int32
 		for event := range events.ResultChan() {
-			if deployment, ok := event.Object.(*appsv1.Deployment); ok && (lowest == nil || deployment.Status.AvailableReplicas < *lowest) {
+			if deployment, ok := event.Object.(*appsv1.Deployment); ok &&
+				(lowest == nil || deployment.Status.AvailableReplicas < *lowest) {
 				lowest = &deployment.Status.AvailableReplicas
 			}
 		}

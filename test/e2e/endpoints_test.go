@@ -27,7 +27,8 @@ import (
 func endpointsFollowTheirServices(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
-		Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		Selector: map[string]string{"app": "web"},
+		Ports:    []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
 	}}
 	must(rome.Kube.CoreV1().Services(o.namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
 	localPod := webPodOn(t, o, "local", corev1.NodeSelectorOpDoesNotExist)
@@ -42,23 +43,27 @@ func endpointsFollowTheirServices(t *testing.T) {
 			return false, show(found), err
 		}
 		endpoint := found[0].Endpoints[0]
-		return endpoint.Addresses[0] == address && *endpoint.Conditions.Ready && found[0].Labels[discoveryv1.LabelServiceName] == "web", show(found), nil
+		return endpoint.Addresses[0] == address && *endpoint.Conditions.Ready &&
+			found[0].Labels[discoveryv1.LabelServiceName] == "web", show(found), nil
 	})
-	eventually(t, soon, "the Service to have the endpoints of "+localPod.Name+" and of "+offloadedPod.Name+" on milan, and no other", func(ctx context.Context) (bool, string, error) {
-		all, err := milan.Kube.DiscoveryV1().EndpointSlices(o.remote).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
-		if err != nil {
-			return false, "", err
-		}
-		ready := 0
-		for _, slice := range all.Items {
-			for _, endpoint := range slice.Endpoints {
-				if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
-					ready++
+	eventually(t, soon,
+		"the Service to have the endpoints of "+localPod.Name+" and of "+offloadedPod.Name+" on milan, and no other",
+		func(ctx context.Context) (bool, string, error) {
+			all, err := milan.Kube.DiscoveryV1().EndpointSlices(o.remote).List(ctx,
+				metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
+			if err != nil {
+				return false, "", err
+			}
+			ready := 0
+			for _, slice := range all.Items {
+				for _, endpoint := range slice.Endpoints {
+					if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
+						ready++
+					}
 				}
 			}
-		}
-		return ready == 2, show(all.Items), nil
-	})
+			return ready == 2, show(all.Items), nil
+		})
 	printsShadowSlice(t, o)
 
 	kubectl(t, rome, "delete", "pod", localPod.Name, "-n", o.namespace)
@@ -85,7 +90,8 @@ func setsNetworking(t *testing.T, mode string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
 	defer cancel()
 	for _, side := range []struct{ of, about *harness.Cluster }{{rome, milan}, {milan, rome}} {
-		result := side.of.Kubectl(ctx, "patch", "foreigncluster", side.about.Name, "--type=merge", "-p", `{"spec":{"networking":`+mode+`}}`)
+		result := side.of.Kubectl(ctx, "patch", "foreigncluster", side.about.Name, "--type=merge", "-p",
+			`{"spec":{"networking":`+mode+`}}`)
 		if result.Err != nil {
 			t.Errorf("on %s: %v", side.of.Name, result.Err)
 		}
@@ -98,7 +104,8 @@ func webPodOn(t *testing.T, o offload, name string, virtual corev1.NodeSelectorO
 	spec := podSpec("serve", ":18080")
 	spec.HostNetwork = virtual == corev1.NodeSelectorOpDoesNotExist
 	spec.Affinity = whereVirtual(virtual)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web", "run": name}}, Spec: spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{"app": "web", "run": name}}, Spec: spec}
 	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 	return &podsReady(t, rome, o.namespace, "run="+name, 1)[0]
 }
@@ -106,15 +113,18 @@ func webPodOn(t *testing.T, o offload, name string, virtual corev1.NodeSelectorO
 // whereVirtual returns an affinity that requires virtual nodes (Exists), or excludes them
 // (DoesNotExist).
 func whereVirtual(operator corev1.NodeSelectorOperator) *corev1.Affinity {
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: v1alpha1.LabelType, Operator: operator}}}},
-	}}}
+	return &corev1.Affinity{
+		NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: v1alpha1.LabelType, Operator: operator}}}},
+		}}}
 }
 
 // reflectedSlices returns the EndpointSlices in the remote namespace that belong to
 // ShadowEndpointSlices.
 func reflectedSlices(ctx context.Context, o offload) ([]discoveryv1.EndpointSlice, error) {
-	list, err := milan.Kube.DiscoveryV1().EndpointSlices(o.remote).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
+	list, err := milan.Kube.DiscoveryV1().EndpointSlices(o.remote).List(ctx,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
 	if err != nil {
 		return nil, err
 	}
@@ -125,14 +135,16 @@ func reflectedSlices(ctx context.Context, o offload) ([]discoveryv1.EndpointSlic
 // Service web.
 func printsShadowSlice(t *testing.T, o offload) {
 	t.Helper()
-	shadows := must(milan.Federation.FederationV1alpha1().ShadowEndpointSlices(o.remote).List(t.Context(), metav1.ListOptions{}))(t)
+	shadows := must(milan.Federation.FederationV1alpha1().ShadowEndpointSlices(o.remote).List(t.Context(),
+		metav1.ListOptions{}))(t)
 	if len(shadows.Items) != 1 {
 		t.Fatalf("%d shadow endpoint slices: %s", len(shadows.Items), show(shadows.Items))
 	}
 	want := []string{shadows.Items[0].Name, "web", "IPv4", "1", "Ready"}
-	eventually(t, soon, fmt.Sprintf("kubectl to print %q and an age", want), func(ctx context.Context) (bool, string, error) {
-		result := milan.Kubectl(ctx, "get", "seps", "-n", o.remote, "--no-headers")
-		got := strings.Fields(result.Stdout)
-		return len(got) == len(want)+1 && slices.Equal(got[:len(want)], want), result.Stdout, result.Err
-	})
+	eventually(t, soon, fmt.Sprintf("kubectl to print %q and an age", want),
+		func(ctx context.Context) (bool, string, error) {
+			result := milan.Kubectl(ctx, "get", "seps", "-n", o.remote, "--no-headers")
+			got := strings.Fields(result.Stdout)
+			return len(got) == len(want)+1 && slices.Equal(got[:len(want)], want), result.Stdout, result.Err
+		})
 }

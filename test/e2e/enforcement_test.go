@@ -25,7 +25,8 @@ func evictsMisplacedPods(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	before := runBudgeted(t, o.namespace, "web", replicas)
 
-	const moon = `{"spec":{"clusterSelector":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"` + regionLabel + `","operator":"In","values":["moon"]}]}]}}}`
+	const moon = `{"spec":{"clusterSelector":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"` + regionLabel +
+		`","operator":"In","values":["moon"]}]}]}}}`
 	result := rome.Kubectl(t.Context(), "patch", "nsof", "offloading", "-n", o.namespace, "--type=merge", "-p", moon)
 	if result.Err != nil {
 		t.Fatal(result.Err)
@@ -35,7 +36,8 @@ func evictsMisplacedPods(t *testing.T) {
 	}
 	inPlace(t, o.namespace, "Misplaced")
 	eventually(t, soon, "the remote namespace to be reported as kept", func(ctx context.Context) (bool, string, error) {
-		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx,
+			v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		if err != nil || len(nsof.Status.Clusters) == 0 {
 			return false, "no clusters", err
 		}
@@ -50,10 +52,12 @@ func evictsMisplacedPods(t *testing.T) {
 	podsReady(t, milan, o.remote, "app=web", replicas)
 
 	least := leastAvailable(t, rome.Kube, o.namespace, "web")
-	kubectl(t, rome, "patch", "nsof", "offloading", "-n", o.namespace, "--subresource=offload", "--type=merge", "-p", `{"spec":{"enforcement":"Evict"}}`)
+	kubectl(t, rome, "patch", "nsof", "offloading", "-n", o.namespace, "--subresource=offload", "--type=merge", "-p",
+		`{"spec":{"enforcement":"Evict"}}`)
 	// An eviction that the PodDisruptionBudget refuses is retried within a minute.
 	eventually(t, 2*soon, "the pods to be in place", func(ctx context.Context) (bool, string, error) {
-		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx,
+			v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
@@ -77,7 +81,8 @@ func evictsMisplacedPods(t *testing.T) {
 func inPlace(t *testing.T, namespace, reason string) {
 	t.Helper()
 	eventually(t, soon, "the pods of "+namespace+" to be "+reason, func(ctx context.Context) (bool, string, error) {
-		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace).Get(ctx,
+			v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}

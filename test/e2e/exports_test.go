@@ -38,36 +38,40 @@ func servesExports(ctx context.Context, c *harness.Cluster) error {
 	if err != nil {
 		return err
 	}
-	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"})
 	for _, text := range [][]byte{mcscrd.ServiceExportCRD, mcscrd.ServiceImportCRD} {
 		definition := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(text, &definition.Object); err != nil {
 			return err
 		}
-		if _, err := definitions.Create(ctx, definition, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := definitions.Create(ctx, definition, metav1.CreateOptions{}); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
 	// kube-apiserver creates an APIService for each version of a custom resource. Snapshots that
 	// are taken later have to include them.
-	services := client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
-	return harness.Eventually(ctx, soon, c.Name+" to serve exports and imports", func(ctx context.Context) (bool, string, error) {
-		for _, version := range []string{"v1alpha1", "v1beta1"} {
-			if _, err := services.Get(ctx, version+"."+mcsv1alpha1.GroupName, metav1.GetOptions{}); err != nil {
-				return false, "", err
-			}
-			list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(mcsv1alpha1.GroupName + "/" + version)
-			if err != nil {
-				return false, "", err
-			}
-			for _, name := range []string{mcsv1alpha1.ServiceExportPluralName, mcsv1alpha1.ServiceImportPluralName} {
-				if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name }) {
-					return false, show(list), nil
+	services := client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1",
+		Resource: "apiservices"})
+	return harness.Eventually(ctx, soon, c.Name+" to serve exports and imports",
+		func(ctx context.Context) (bool, string, error) {
+			for _, version := range []string{"v1alpha1", "v1beta1"} {
+				if _, err := services.Get(ctx, version+"."+mcsv1alpha1.GroupName, metav1.GetOptions{}); err != nil {
+					return false, "", err
+				}
+				list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(mcsv1alpha1.GroupName + "/" + version)
+				if err != nil {
+					return false, "", err
+				}
+				for _, name := range []string{mcsv1alpha1.ServiceExportPluralName, mcsv1alpha1.ServiceImportPluralName} {
+					if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name }) {
+						return false, show(list), nil
+					}
 				}
 			}
-		}
-		return true, "", nil
-	})
+			return true, "", nil
+		})
 }
 
 // exported is an exported Service with a local and an offloaded pod. remotePod is the remote pod on
@@ -124,7 +128,8 @@ func exportsServices(t *testing.T) {
 func (f fabric) exports(t *testing.T) {
 	e := exportsWeb(t)
 	isImported(t, rome, e.namespace, "rome "+e.localPod.pod.Status.PodIP, "milan "+e.offloadedPod.pod.Status.PodIP)
-	isImported(t, milan, e.remote, "milan "+e.remotePod.pod.Status.PodIP, "rome "+f.seenFrom(t, milan, e.localPod.pod.Status.PodIP))
+	isImported(t, milan, e.remote, "milan "+e.remotePod.pod.Status.PodIP,
+		"rome "+f.seenFrom(t, milan, e.localPod.pod.Status.PodIP))
 	for _, from := range []caller{e.localPod, e.remotePod} {
 		for _, want := range []string{"hello from local", "hello from offloaded"} {
 			from.prints(t, want, "get", "http://web/")
@@ -168,30 +173,31 @@ func isImported(t *testing.T, c *harness.Cluster, namespace string, endpoints ..
 	}
 	client := must(mcs.NewForConfig(c.Config))(t).MulticlusterV1alpha1().ServiceImports(namespace)
 	var found *mcsv1alpha1.ServiceImport
-	eventually(t, soon, fmt.Sprintf("%s to import web with %q", c.Name, endpoints), func(ctx context.Context) (bool, string, error) {
-		var err error
-		if found, err = client.Get(ctx, "web", metav1.GetOptions{}); err != nil {
-			return false, "", err
-		}
-		list, err := slicesOfImport(ctx, c, namespace)
-		if err != nil {
-			return false, "", err
-		}
-		var clusters, has []string
-		for _, cluster := range found.Status.Clusters {
-			clusters = append(clusters, cluster.Cluster)
-		}
-		for _, slice := range list {
-			for _, endpoint := range slice.Endpoints {
-				if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
-					has = append(has, slice.Labels[mcsv1alpha1.LabelSourceCluster]+" "+endpoint.Addresses[0])
+	eventually(t, soon, fmt.Sprintf("%s to import web with %q", c.Name, endpoints),
+		func(ctx context.Context) (bool, string, error) {
+			var err error
+			if found, err = client.Get(ctx, "web", metav1.GetOptions{}); err != nil {
+				return false, "", err
+			}
+			list, err := slicesOfImport(ctx, c, namespace)
+			if err != nil {
+				return false, "", err
+			}
+			var clusters, has []string
+			for _, cluster := range found.Status.Clusters {
+				clusters = append(clusters, cluster.Cluster)
+			}
+			for _, slice := range list {
+				for _, endpoint := range slice.Endpoints {
+					if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
+						has = append(has, slice.Labels[mcsv1alpha1.LabelSourceCluster]+" "+endpoint.Addresses[0])
+					}
 				}
 			}
-		}
-		slices.Sort(clusters)
-		slices.Sort(has)
-		return slices.Equal(clusters, from) && slices.Equal(has, endpoints), fmt.Sprintf("%q with %q", clusters, has), nil
-	})
+			slices.Sort(clusters)
+			slices.Sort(has)
+			return slices.Equal(clusters, from) && slices.Equal(has, endpoints), fmt.Sprintf("%q with %q", clusters, has), nil
+		})
 	return found
 }
 
@@ -210,7 +216,8 @@ func isNotImported(t *testing.T, c *harness.Cluster, namespace string) {
 
 // slicesOfImport returns the EndpointSlices that belong to the ServiceImport of the Service web.
 func slicesOfImport(ctx context.Context, c *harness.Cluster, namespace string) ([]discoveryv1.EndpointSlice, error) {
-	list, err := c.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: mcsv1alpha1.LabelServiceName + "=web"})
+	list, err := c.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: mcsv1alpha1.LabelServiceName + "=web"})
 	if err != nil {
 		return nil, err
 	}

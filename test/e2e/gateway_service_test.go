@@ -27,26 +27,31 @@ func (f fabric) reachesGatewayByItsService(t *testing.T) {
 	const timeout = "--timeout=3m"
 	defer func() {
 		for _, c := range []*harness.Cluster{rome, milan} {
-			helmUpgrade(t, c, "--reuse-values", "--wait", timeout, "--set="+nodeEndpoints(t, c), "--set=network.gateway.service.enabled=false")
+			helmUpgrade(t, c, "--reuse-values", "--wait", timeout, "--set="+nodeEndpoints(t, c),
+				"--set=network.gateway.service.enabled=false")
 		}
 	}()
 	helmUpgrade(t, milan, "--reuse-values", "--wait", timeout, "--set-json=network.endpoints=[]")
 	helmUpgrade(t, rome, "--reuse-values", "--wait", timeout, "--set-json=network.endpoints=[]",
 		"--set=network.gateway.service.enabled=true", "--set=network.gateway.service.type=NodePort")
-	service := must(rome.Kube.CoreV1().Services(harness.Namespace).Get(t.Context(), v1alpha1.GatewayName, metav1.GetOptions{}))(t)
+	service := must(rome.Kube.CoreV1().Services(harness.Namespace).Get(t.Context(), v1alpha1.GatewayName,
+		metav1.GetOptions{}))(t)
 	port := fmt.Sprintf(":%d", service.Spec.Ports[0].NodePort)
 	hasPort := func(endpoint string) bool { return strings.HasSuffix(endpoint, port) }
 
 	f.recreatesTunnel(t)
 	eventually(t, soon, "milan to use rome's port "+port, func(ctx context.Context) (bool, string, error) {
-		te, err := milan.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, rome.Name, metav1.GetOptions{})
+		te, err := milan.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, rome.Name,
+			metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
-		listed := len(te.Spec.Endpoints) > 0 && !slices.ContainsFunc(te.Spec.Endpoints, func(e string) bool { return !hasPort(e) })
+		listed := len(te.Spec.Endpoints) > 0 &&
+			!slices.ContainsFunc(te.Spec.Endpoints, func(e string) bool { return !hasPort(e) })
 		return listed && hasPort(te.Status.Endpoint), show(te), nil
 	})
-	te := must(rome.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(t.Context(), milan.Name, metav1.GetOptions{}))(t)
+	te := must(rome.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(t.Context(), milan.Name,
+		metav1.GetOptions{}))(t)
 	if len(te.Spec.Endpoints) > 0 {
 		t.Errorf("rome has the endpoints %v of milan", te.Spec.Endpoints)
 	}
@@ -55,7 +60,8 @@ func (f fabric) reachesGatewayByItsService(t *testing.T) {
 		t.Helper()
 		for _, c := range []*harness.Cluster{rome, milan} {
 			other := otherThan(c)
-			pods[c].prints(t, f.seenFrom(t, other, pods[c].pod.Status.PodIP), "get", "http://"+f.seenFrom(t, c, pods[other].pod.Status.PodIP)+":8080/client")
+			pods[c].prints(t, f.seenFrom(t, other, pods[c].pod.Status.PodIP), "get",
+				"http://"+f.seenFrom(t, c, pods[other].pod.Status.PodIP)+":8080/client")
 		}
 	}
 	serviceHasActiveGateway(t)
@@ -73,7 +79,8 @@ func (f fabric) reachesGatewayByItsService(t *testing.T) {
 func (f fabric) recreatesTunnel(t *testing.T) {
 	t.Helper()
 	setMode := func(ctx context.Context, mode string) error {
-		return rome.Kubectl(ctx, "patch", "foreigncluster", milan.Name, "--type=merge", "-p", `{"spec":{"networking":`+mode+`}}`).Err
+		return rome.Kubectl(ctx, "patch", "foreigncluster", milan.Name, "--type=merge", "-p",
+			`{"spec":{"networking":`+mode+`}}`).Err
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
@@ -87,21 +94,25 @@ func (f fabric) recreatesTunnel(t *testing.T) {
 	}
 	for _, c := range []*harness.Cluster{rome, milan} {
 		eventually(t, soon, "the tunnel of "+c.Name+" to be gone", func(ctx context.Context) (bool, string, error) {
-			_, err := c.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, otherThan(c).Name, metav1.GetOptions{})
+			_, err := c.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, otherThan(c).Name,
+				metav1.GetOptions{})
 			return gone(err)
 		})
 		for _, node := range realNodes(t, c) {
-			eventually(t, soon, "the tunnel of "+c.Name+" to be taken down on "+node.Name, func(ctx context.Context) (bool, string, error) {
-				routes, err := playground.Exec(ctx, node.Name, "sh", "-c", "[ ! -e /run/netns/liqo-netns ] || ip -n liqo-netns route show")
-				return err == nil && !strings.Contains(routes, "dev liqo.wg"), routes, err
-			})
+			eventually(t, soon, "the tunnel of "+c.Name+" to be taken down on "+node.Name,
+				func(ctx context.Context) (bool, string, error) {
+					routes, err := playground.Exec(ctx, node.Name, "sh", "-c",
+						"[ ! -e /run/netns/liqo-netns ] || ip -n liqo-netns route show")
+					return err == nil && !strings.Contains(routes, "dev liqo.wg"), routes, err
+				})
 		}
 	}
 	// Connection tracking entries of the old tunnel last for two minutes. They would translate the
 	// replies of the new one.
 	for _, c := range []*harness.Cluster{rome, milan} {
 		for _, node := range realNodes(t, c) {
-			if _, err := playground.Exec(t.Context(), node.Name, "sh", "-c", "conntrack -D -p udp --orig-port-dst 51820 || [ $? = 1 ]"); err != nil {
+			if _, err := playground.Exec(t.Context(), node.Name, "sh", "-c",
+				"conntrack -D -p udp --orig-port-dst 51820 || [ $? = 1 ]"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -117,7 +128,8 @@ func (f fabric) recreatesTunnel(t *testing.T) {
 func serviceHasActiveGateway(t *testing.T) {
 	t.Helper()
 	eventually(t, soon, "the Service to lead to the active gateway", func(ctx context.Context) (bool, string, error) {
-		slice, err := rome.Kube.DiscoveryV1().EndpointSlices(harness.Namespace).Get(ctx, v1alpha1.GatewayName, metav1.GetOptions{})
+		slice, err := rome.Kube.DiscoveryV1().EndpointSlices(harness.Namespace).Get(ctx, v1alpha1.GatewayName,
+			metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
@@ -125,6 +137,7 @@ func serviceHasActiveGateway(t *testing.T) {
 		if err != nil {
 			return false, "", err
 		}
-		return len(slice.Endpoints) == 1 && ptr.Deref(slice.Endpoints[0].NodeName, "") == active, fmt.Sprintf("%s, %s is active", show(slice.Endpoints), active), nil
+		return len(slice.Endpoints) == 1 && ptr.Deref(slice.Endpoints[0].NodeName, "") == active,
+			fmt.Sprintf("%s, %s is active", show(slice.Endpoints), active), nil
 	})
 }

@@ -84,7 +84,8 @@ type offload struct {
 func namespaceOn(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
 	name := "e2e-" + rand.String(6)
-	_, err := c.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := c.Kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,22 +93,24 @@ func namespaceOn(t *testing.T, c *harness.Cluster) string {
 		collect(t)
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
-		if err := c.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
 	// Controllers create a ServiceAccount and a ConfigMap in each namespace. Without waiting, a
 	// snapshot could miss them, and a later one would report them as left behind.
-	eventually(t, soon, "namespace "+name+" to have what every namespace has", func(ctx context.Context) (bool, string, error) {
-		_, err := c.Kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
-		if err == nil {
-			_, err = c.Kube.CoreV1().ConfigMaps(name).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
-		}
-		if apierrors.IsNotFound(err) {
-			return false, err.Error(), nil
-		}
-		return err == nil, "", err
-	})
+	eventually(t, soon, "namespace "+name+" to have what every namespace has",
+		func(ctx context.Context) (bool, string, error) {
+			_, err := c.Kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+			if err == nil {
+				_, err = c.Kube.CoreV1().ConfigMaps(name).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+			}
+			if apierrors.IsNotFound(err) {
+				return false, err.Error(), nil
+			}
+			return err == nil, "", err
+		})
 	return name
 }
 
@@ -122,7 +125,8 @@ func offloaded(t *testing.T, spec v1alpha1.NamespaceOffloadingSpec) offload {
 func offloadNamespace(t *testing.T, namespace string, spec v1alpha1.NamespaceOffloadingSpec) string {
 	t.Helper()
 	client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
-	_, err := client.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: spec}, metav1.CreateOptions{})
+	_, err := client.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: spec},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +137,8 @@ func offloadNamespace(t *testing.T, namespace string, spec v1alpha1.NamespaceOff
 			return false, "", err
 		}
 		remoteNamespace = nsof.Status.RemoteNamespaceName
-		return nsof.Status.Phase == v1alpha1.OffloadingReady && nsof.Status.ObservedGeneration == nsof.Generation, show(nsof.Status), nil
+		return nsof.Status.Phase == v1alpha1.OffloadingReady && nsof.Status.ObservedGeneration == nsof.Generation,
+			show(nsof.Status), nil
 	})
 	return remoteNamespace
 }
@@ -200,21 +205,24 @@ func podReady(t *testing.T, c *harness.Cluster, namespace, name string) *corev1.
 }
 
 // podThat waits until a pod meets a condition. what describes the condition.
-func podThat(t *testing.T, c *harness.Cluster, namespace, name, what string, wanted func(*corev1.Pod) bool) *corev1.Pod {
+func podThat(t *testing.T, c *harness.Cluster, namespace, name, what string,
+	wanted func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	return podWithin(t, soon, c, namespace, name, what, wanted)
 }
 
-func podWithin(t *testing.T, timeout time.Duration, c *harness.Cluster, namespace, name, what string, wanted func(*corev1.Pod) bool) *corev1.Pod {
+func podWithin(t *testing.T, timeout time.Duration, c *harness.Cluster, namespace, name, what string,
+	wanted func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
-	eventually(t, timeout, fmt.Sprintf("pod %s/%s on %s to %s", namespace, name, c.Name, what), func(ctx context.Context) (bool, string, error) {
-		var err error
-		if pod, err = c.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return false, "", err
-		}
-		return wanted(pod), podState(pod), nil
-	})
+	eventually(t, timeout, fmt.Sprintf("pod %s/%s on %s to %s", namespace, name, c.Name, what),
+		func(ctx context.Context) (bool, string, error) {
+			var err error
+			if pod, err = c.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
+				return false, "", err
+			}
+			return wanted(pod), podState(pod), nil
+		})
 	return pod
 }
 
@@ -226,7 +234,8 @@ func podsReady(t *testing.T, c *harness.Cluster, namespace, selector string, cou
 }
 
 // podsAreReady is podsReady for callers without a test, with an error instead of a failure.
-func podsAreReady(ctx context.Context, c *harness.Cluster, namespace, selector string, count int) ([]corev1.Pod, error) {
+func podsAreReady(ctx context.Context, c *harness.Cluster, namespace, selector string,
+	count int) ([]corev1.Pod, error) {
 	var pods []corev1.Pod
 	what := fmt.Sprintf("%d pods %s in %s on %s to be Ready", count, selector, namespace, c.Name)
 	err := harness.Eventually(ctx, soon, what, func(ctx context.Context) (bool, string, error) {
@@ -252,10 +261,11 @@ func podsAreReady(ctx context.Context, c *harness.Cluster, namespace, selector s
 // podGone waits until a pod does not exist.
 func podGone(t *testing.T, c *harness.Cluster, namespace, name string) {
 	t.Helper()
-	eventually(t, soon, fmt.Sprintf("pod %s/%s on %s to be gone", namespace, name, c.Name), func(ctx context.Context) (bool, string, error) {
-		_, err := c.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-		return gone(err)
-	})
+	eventually(t, soon, fmt.Sprintf("pod %s/%s on %s to be gone", namespace, name, c.Name),
+		func(ctx context.Context) (bool, string, error) {
+			_, err := c.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+			return gone(err)
+		})
 }
 
 func podState(pod *corev1.Pod) string {
@@ -277,7 +287,8 @@ func writeLogLine(t *testing.T, remoteNamespace, pod, line string) {
 // requestPod sends a request to a pod on milan, through the pod proxy of milan's API server.
 func requestPod(t *testing.T, remoteNamespace, pod, path string, params ...string) {
 	t.Helper()
-	request := milan.Kube.CoreV1().RESTClient().Get().Namespace(remoteNamespace).Resource("pods").Name(pod + ":8080").SubResource("proxy").Suffix(path)
+	request := milan.Kube.CoreV1().RESTClient().Get().Namespace(remoteNamespace).Resource("pods").Name(pod +
+		":8080").SubResource("proxy").Suffix(path)
 	for i := 0; i < len(params); i += 2 {
 		request.Param(params[i], params[i+1])
 	}

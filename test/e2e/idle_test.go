@@ -31,21 +31,22 @@ func writesOnlyHeartbeatsWhenIdle(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	runReadyPod(t, o.namespace, "web", podSpec("serve"))
 	since := time.Now()
-	eventually(t, soon+idlePeriod, "no component to write for "+idlePeriod.String(), func(ctx context.Context) (bool, string, error) {
-		last, by := since, "nothing"
-		for _, cluster := range []*harness.Cluster{rome, milan} {
-			requests, err := cluster.Requests(ctx)
-			if err != nil {
-				return false, "", err
-			}
-			for _, r := range requests {
-				if r.Received.After(last) && isOfComponent(r) && isWrite(r) {
-					last, by = r.Received, r.User+" on "+r.Cluster+": "+r.Verb+" "+r.Resource
+	eventually(t, soon+idlePeriod, "no component to write for "+idlePeriod.String(),
+		func(ctx context.Context) (bool, string, error) {
+			last, by := since, "nothing"
+			for _, cluster := range []*harness.Cluster{rome, milan} {
+				requests, err := cluster.Requests(ctx)
+				if err != nil {
+					return false, "", err
+				}
+				for _, r := range requests {
+					if r.Received.After(last) && isOfComponent(r) && isWrite(r) {
+						last, by = r.Received, r.User+" on "+r.Cluster+": "+r.Verb+" "+r.Resource
+					}
 				}
 			}
-		}
-		return time.Since(last) >= idlePeriod, by + " at " + last.String(), nil
-	})
+			return time.Since(last) >= idlePeriod, by + " at " + last.String(), nil
+		})
 	renewsHeartbeat(t, idlePeriod)
 }
 
@@ -57,7 +58,8 @@ func renewsHeartbeat(t *testing.T, period time.Duration) {
 	now, renewals := time.Now(), 0
 	since := now.Add(-period)
 	for _, r := range must(milan.Requests(t.Context()))(t) {
-		if r.Received.After(since) && r.Received.Before(now) && r.Resource == "leases" && r.Verb == "patch" && slices.Contains(r.Groups, v1alpha1.PeerGroup) {
+		if r.Received.After(since) && r.Received.Before(now) && r.Resource == "leases" && r.Verb == "patch" &&
+			slices.Contains(r.Groups, v1alpha1.PeerGroup) {
 			renewals++
 		}
 	}
@@ -67,9 +69,11 @@ func renewsHeartbeat(t *testing.T, period time.Duration) {
 }
 
 func isOfComponent(r harness.Request) bool {
-	return strings.HasPrefix(r.User, "system:serviceaccount:"+harness.Namespace) || slices.Contains(r.Groups, v1alpha1.PeerGroup)
+	return strings.HasPrefix(r.User, "system:serviceaccount:"+harness.Namespace) ||
+		slices.Contains(r.Groups, v1alpha1.PeerGroup)
 }
 
 func isWrite(r harness.Request) bool {
-	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) && !heartbeats.Has(r.Resource)
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) &&
+		!heartbeats.Has(r.Resource)
 }

@@ -34,10 +34,12 @@ func peersInBand(t *testing.T) {
 	}
 	from := "ip saddr { " + strings.Join(addresses, ", ") + " }"
 	for _, node := range realNodes(t, milan) {
-		defer filtered(t, node.Name, "chain in { type filter hook prerouting priority -300 ; "+from+" udp dport 51820 accept ; "+from+" drop ; }")()
+		defer filtered(t, node.Name,
+			"chain in { type filter hook prerouting priority -300 ; "+from+" udp dport 51820 accept ; "+from+" drop ; }")()
 	}
 	address := nodeAddress(realNodes(t, milan)[0])
-	if _, err := playground.Exec(t.Context(), realNodes(t, rome)[0].Name, "timeout", "3", "bash", "-c", "</dev/tcp/"+address+"/6443"); err == nil {
+	if _, err := playground.Exec(t.Context(), realNodes(t, rome)[0].Name, "timeout", "3", "bash", "-c",
+		"</dev/tcp/"+address+"/6443"); err == nil {
 		t.Fatal("milan's API server is reachable from rome")
 	}
 
@@ -50,7 +52,8 @@ func peersInBand(t *testing.T) {
 	if log := kubectl(t, rome, "logs", "-n", o.namespace, "web"); !strings.HasPrefix(log, "serving on :8080 as web\n") {
 		t.Errorf("the log is %q", log)
 	}
-	if result := rome.Kubectl(t.Context(), "exec", "-n", o.namespace, "web", "--", tester, "exit", "42"); result.Code != 42 {
+	if result := rome.Kubectl(t.Context(), "exec", "-n", o.namespace, "web", "--", tester, "exit",
+		"42"); result.Code != 42 {
 		t.Errorf("a program that ends with 42: kubectl ends with %d: %s", result.Code, result.Stderr)
 	}
 
@@ -83,19 +86,23 @@ func peersInBand(t *testing.T) {
 func invitesInBand(t *testing.T) {
 	t.Helper()
 	kubectl(t, milan, "delete", "peeringtoken", "for-rome", "--ignore-not-found")
-	result := milan.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":"for-rome"},"spec":{"mode":"InBand"}}`, "create", "-f", "-")
+	result := milan.KubectlInput(t.Context(),
+		`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":"for-rome"},`+
+			`"spec":{"mode":"InBand"}}`, "create", "-f", "-")
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
 	invitation := invitationFor(t, milan, "for-rome")
-	if peering := invitation.Status.Peering.Spec; peering.Mode != v1alpha1.PeeringInBand || peering.Gateway == nil || len(peering.Gateway.Endpoints) == 0 {
+	if peering := invitation.Status.Peering.Spec; peering.Mode != v1alpha1.PeeringInBand || peering.Gateway == nil ||
+		len(peering.Gateway.Endpoints) == 0 {
 		t.Fatalf("the invitation has no gateway: %+v", peering.Gateway)
 	}
 	body, err := json.Marshal(invitation.Status.Peering)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result = rome.KubectlInput(t.Context(), string(body), "create", "--raw", group+"foreignclusters/milan/peer", "-f", "-"); result.Err != nil {
+	if result = rome.KubectlInput(t.Context(), string(body), "create", "--raw", group+"foreignclusters/milan/peer", "-f",
+		"-"); result.Err != nil {
 		t.Fatalf("the verb peer ended with %d", result.Code)
 	}
 	var shown v1alpha1.Peering
@@ -109,7 +116,8 @@ func invitesInBand(t *testing.T) {
 	// The command in status.command has the request body in quotes.
 	_, quoted, _ := strings.Cut(shown.Status.Command, "'")
 	answer, _, _ := strings.Cut(quoted, "'")
-	if result = milan.KubectlInput(t.Context(), answer, "create", "--raw", group+"foreignclusters/rome/peer", "-f", "-"); result.Err != nil {
+	if result = milan.KubectlInput(t.Context(), answer, "create", "--raw", group+"foreignclusters/rome/peer", "-f",
+		"-"); result.Err != nil {
 		t.Fatal(result.Err, result.Stderr)
 	}
 }

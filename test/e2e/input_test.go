@@ -17,7 +17,9 @@ import (
 )
 
 // clearRefusal matches the output of kubectl for a refusal with a 4xx status.
-var clearRefusal = regexp.MustCompile(`^(Error from server \((Invalid|BadRequest|Conflict|Forbidden|NotFound|MethodNotAllowed|AlreadyExists|RequestEntityTooLarge|UnsupportedMediaType)\)|The \w+ .* is invalid)`)
+var clearRefusal = regexp.MustCompile(
+	`^(Error from server \((Invalid|BadRequest|Conflict|Forbidden|NotFound|MethodNotAllowed|AlreadyExists|` +
+		`RequestEntityTooLarge|UnsupportedMediaType)\)|The \w+ .* is invalid)`)
 
 // refusesBadInput sends invalid and malicious input. Each refusal must name the invalid part, and
 // nothing may be stored.
@@ -25,7 +27,8 @@ func refusesBadInput(t *testing.T) {
 	namespace := namespaceOn(t, rome)
 	before := must(rome.Snapshot(t.Context()))(t)
 	object := func(kind, name, fields string) string {
-		return fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":%q,"metadata":{"name":%q},%s}`, kind, name, fields)
+		return fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":%q,"metadata":{"name":%q},%s}`,
+			kind, name, fields)
 	}
 	const raw = group + "foreignclusters/milan/peer"
 	offloadPath := fmt.Sprintf("%snamespaces/%s/namespaceoffloadings/%%s/offload", group, namespace)
@@ -89,10 +92,12 @@ func refusesBadInput(t *testing.T) {
 		manifest := object("ForeignCluster", "bad-input", `"spec":{},"status":{"outgoingPeering":"Established"}`)
 		isApplied(t, rome, manifest)
 		defer kubectl(t, rome, "delete", "fc", "bad-input")
-		if got := kubectl(t, rome, "get", "fc", "bad-input", "-o", "jsonpath={.status.outgoingPeering}"); got == "Established" {
+		if got := kubectl(t, rome, "get", "fc", "bad-input", "-o",
+			"jsonpath={.status.outgoingPeering}"); got == "Established" {
 			t.Error("a user wrote the status")
 		}
-		kubectl(t, rome, "patch", "fc", "bad-input", "--subresource=status", "--type=merge", "-p", `{"spec":{"outgoing":"Enabled"}}`)
+		kubectl(t, rome, "patch", "fc", "bad-input", "--subresource=status", "--type=merge", "-p",
+			`{"spec":{"outgoing":"Enabled"}}`)
 		if got := kubectl(t, rome, "get", "fc", "bad-input", "-o", "jsonpath={.spec.outgoing}"); got != "Disabled" {
 			t.Errorf("through the status, spec.outgoing became %q", got)
 		}

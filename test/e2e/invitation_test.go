@@ -42,14 +42,17 @@ type invited struct {
 func invite(t *testing.T) invited {
 	t.Helper()
 	client := milan.Federation.FederationV1alpha1().PeeringTokens()
-	token := must(client.Create(t.Context(), &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{}))(t)
+	token := must(client.Create(t.Context(), &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}},
+		metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
-		if err := client.Delete(context.Background(), token.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := client.Delete(context.Background(), token.Name, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
 	peering := invitationFor(t, milan, token.Name).Status.Peering.Spec
-	config := &rest.Config{Host: peering.Server, BearerToken: peering.Token, TLSClientConfig: rest.TLSClientConfig{CAData: peering.CABundle}}
+	config := &rest.Config{Host: peering.Server, BearerToken: peering.Token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: peering.CABundle}}
 	return invited{token, config, must(versioned.NewForConfig(config))(t).FederationV1alpha1()}
 }
 
@@ -69,7 +72,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 // after change was applied to it.
 func signingRequest(t *testing.T, key *ecdsa.PrivateKey, uid types.UID, change func(*x509.CertificateRequest)) []byte {
 	t.Helper()
-	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: string(uid), Organization: []string{v1alpha1.PeerGroup}}}
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: string(uid),
+		Organization: []string{v1alpha1.PeerGroup}}}
 	if change != nil {
 		change(template)
 	}
@@ -83,7 +87,8 @@ func tokenOnce(t *testing.T) {
 	request := stranger.request(signingRequest(t, key, stranger.token.UID, nil))
 	first := must(stranger.client.IdentityRequests().Create(t.Context(), request, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
-		if err := milan.Federation.FederationV1alpha1().ForeignClusters().Delete(context.Background(), "turin", metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := milan.Federation.FederationV1alpha1().ForeignClusters().Delete(context.Background(), "turin",
+			metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
@@ -98,7 +103,8 @@ func tokenOnce(t *testing.T) {
 		if err != nil {
 			return false, "", err
 		}
-		return meta.IsStatusConditionTrue(answer.Status.Conditions, v1alpha1.ConditionIssued), show(answer.Status.Conditions), nil
+		return meta.IsStatusConditionTrue(answer.Status.Conditions, v1alpha1.ConditionIssued),
+			show(answer.Status.Conditions), nil
 	})
 
 	other := stranger.request(signingRequest(t, newKey(t), stranger.token.UID, nil))
@@ -112,7 +118,8 @@ func tokenOnce(t *testing.T) {
 	if _, err := stranger.client.IdentityRequests().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("listing identity requests with an invitation: %v, want it forbidden", err)
 	}
-	_, err = milan.Federation.FederationV1alpha1().PeeringTokens().CreateInvitation(t.Context(), stranger.token.Name, &v1alpha1.Invitation{}, metav1.CreateOptions{})
+	_, err = milan.Federation.FederationV1alpha1().PeeringTokens().CreateInvitation(t.Context(), stranger.token.Name,
+		&v1alpha1.Invitation{}, metav1.CreateOptions{})
 	if !apierrors.IsConflict(err) {
 		t.Errorf("an invitation of a used token: %v, want a conflict", err)
 	}
@@ -121,12 +128,14 @@ func tokenOnce(t *testing.T) {
 	identity := rest.AnonymousClientConfig(stranger.config)
 	identity.CertData = answer.Status.Certificate
 	identity.KeyData = encodeKey(t, key)
-	tenant := must(versioned.NewForConfig(identity))(t).FederationV1alpha1().ResourceRequests(answer.Status.TenantNamespace)
+	tenant := must(versioned.NewForConfig(identity))(t).FederationV1alpha1().ResourceRequests(
+		answer.Status.TenantNamespace)
 	eventually(t, soon, "the identity to list its tenant namespace", func(ctx context.Context) (bool, string, error) {
 		_, err := tenant.List(ctx, metav1.ListOptions{})
 		return err == nil, "", err
 	})
-	must(tenant.Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "turin"}}, metav1.CreateOptions{}))(t)
+	must(tenant.Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "turin"}},
+		metav1.CreateOptions{}))(t)
 	eventually(t, soon, "the token to be invalid", func(ctx context.Context) (bool, string, error) {
 		_, err := stranger.client.IdentityRequests().Get(ctx, request.Name, metav1.GetOptions{})
 		if apierrors.IsUnauthorized(err) {
@@ -135,7 +144,8 @@ func tokenOnce(t *testing.T) {
 		return false, "it still works", err
 	})
 
-	if err := milan.Federation.FederationV1alpha1().ForeignClusters().Delete(t.Context(), "turin", metav1.DeleteOptions{}); err != nil {
+	if err := milan.Federation.FederationV1alpha1().ForeignClusters().Delete(t.Context(), "turin",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, soon, "the revoked consumer to be deleted", func(ctx context.Context) (bool, string, error) {
@@ -158,7 +168,8 @@ func encodeKey(t *testing.T, key *ecdsa.PrivateKey) []byte {
 
 func invitationEndsWithItsToken(t *testing.T) {
 	stranger := invite(t)
-	if err := milan.Federation.FederationV1alpha1().PeeringTokens().Delete(t.Context(), stranger.token.Name, metav1.DeleteOptions{}); err != nil {
+	if err := milan.Federation.FederationV1alpha1().PeeringTokens().Delete(t.Context(), stranger.token.Name,
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	request := stranger.request(signingRequest(t, newKey(t), stranger.token.UID, nil))
@@ -169,7 +180,8 @@ func invitationEndsWithItsToken(t *testing.T) {
 		}
 		return false, "it is still accepted", err
 	})
-	if _, err := stranger.client.IdentityRequests().Create(t.Context(), request, metav1.CreateOptions{}); !apierrors.IsUnauthorized(err) {
+	if _, err := stranger.client.IdentityRequests().Create(t.Context(), request,
+		metav1.CreateOptions{}); !apierrors.IsUnauthorized(err) {
 		t.Errorf("a request with the invitation of a deleted token: %v, want it unauthorized", err)
 	}
 }
@@ -232,16 +244,19 @@ func isRejected(t *testing.T, changes map[string]func(*x509.CertificateRequest))
 			t.Errorf("%s: %v does not name the field spec.request", name, err)
 		}
 	}
-	_, err := milan.Federation.FederationV1alpha1().IdentityRequests().Get(t.Context(), "invitation-"+string(stranger.token.UID), metav1.GetOptions{})
+	_, err := milan.Federation.FederationV1alpha1().IdentityRequests().Get(t.Context(),
+		"invitation-"+string(stranger.token.UID), metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("an identity request is left: %v", err)
 	}
-	for _, csr := range must(milan.Kube.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{}))(t).Items {
+	for _, csr := range must(milan.Kube.CertificatesV1().CertificateSigningRequests().List(t.Context(),
+		metav1.ListOptions{}))(t).Items {
 		if strings.Contains(fmt.Sprint(csr), string(stranger.token.UID)) {
 			t.Errorf("a certificate signing request is left: %s", csr.Name)
 		}
 	}
-	token := must(milan.Federation.FederationV1alpha1().PeeringTokens().Get(t.Context(), stranger.token.Name, metav1.GetOptions{}))(t)
+	token := must(milan.Federation.FederationV1alpha1().PeeringTokens().Get(t.Context(), stranger.token.Name,
+		metav1.GetOptions{}))(t)
 	if token.Status.Used {
 		t.Error("the refused requests invalidated the token")
 	}

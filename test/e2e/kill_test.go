@@ -27,7 +27,8 @@ func killOnce(t *testing.T, c *harness.Cluster, pod *corev1.Pod, program string)
 	processes := must(playground.Processes(t.Context(), pod.Spec.NodeName))(t)
 	var found []harness.Process
 	for _, p := range processes {
-		if p.Program() == program && !slices.ContainsFunc(p.Args, func(a string) bool { return strings.Contains(a, "identity-signer") }) {
+		if p.Program() == program && !slices.ContainsFunc(p.Args,
+			func(a string) bool { return strings.Contains(a, "identity-signer") }) {
 			found = append(found, p)
 		}
 	}
@@ -56,7 +57,8 @@ func restarts(pod *corev1.Pod) int32 {
 func componentPod(t *testing.T, c *harness.Cluster, prefix string) *corev1.Pod {
 	t.Helper()
 	pods := must(c.Kube.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
-	pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, prefix) || p.DeletionTimestamp != nil })
+	pods.Items = slices.DeleteFunc(pods.Items,
+		func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, prefix) || p.DeletionTimestamp != nil })
 	if len(pods.Items) != 1 {
 		t.Fatalf("%d pods on %s are called %s…, want 1", len(pods.Items), c.Name, prefix)
 	}

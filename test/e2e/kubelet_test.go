@@ -114,12 +114,14 @@ func vkDelegatesSAR(t *testing.T) {
 			}
 		}
 	}
-	allow(t, o.namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/proxy"}, Verbs: []string{"get"}, ResourceNames: []string{virtualNode}})
+	allow(t, o.namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/proxy"},
+		Verbs: []string{"get"}, ResourceNames: []string{virtualNode}})
 	logPath := kubeletPaths(o.namespace)[0]
-	eventually(t, soon, "the log with permission to get "+virtualNode+"/proxy", func(context.Context) (bool, string, error) {
-		code, body := kubelet.request(t, http.MethodGet, logPath, token)
-		return code == http.StatusOK && strings.HasPrefix(body, "serving on"), http.StatusText(code) + " " + body, nil
-	})
+	eventually(t, soon, "the log with permission to get "+virtualNode+"/proxy",
+		func(context.Context) (bool, string, error) {
+			code, body := kubelet.request(t, http.MethodGet, logPath, token)
+			return code == http.StatusOK && strings.HasPrefix(body, "serving on"), http.StatusText(code) + " " + body, nil
+		})
 	// "get" of nodes/proxy does not permit exec, which is a POST and requires "create".
 	execPath := kubeletPaths(o.namespace)[1]
 	if code, body := kubelet.request(t, http.MethodPost, execPath, token); code != http.StatusForbidden {
@@ -131,8 +133,10 @@ func vkDelegatesSAR(t *testing.T) {
 func serviceAccountToken(t *testing.T, namespace string) string {
 	t.Helper()
 	client := rome.Kube.CoreV1().ServiceAccounts(namespace)
-	must(client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}}, metav1.CreateOptions{}))(t)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](600)}}
+	must(client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}},
+		metav1.CreateOptions{}))(t)
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](600)}}
 	return must(client.CreateToken(t.Context(), "stranger", request, metav1.CreateOptions{}))(t).Status.Token
 }
 
@@ -142,7 +146,8 @@ func allow(t *testing.T, namespace string, rule rbacv1.PolicyRule) {
 	t.Helper()
 	name := metav1.ObjectMeta{Name: namespace}
 	rbac := rome.Kube.RbacV1()
-	must(rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{rule}}, metav1.CreateOptions{}))(t)
+	must(rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{rule}},
+		metav1.CreateOptions{}))(t)
 	must(rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: namespace},

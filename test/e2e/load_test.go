@@ -91,13 +91,15 @@ func (l *load) round(ctx context.Context, name string, takeBack bool) error {
 		return err
 	}
 	nsof := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}}
-	if err := write(ctx, l, "offloading of "+name, rome.Federation.FederationV1alpha1().NamespaceOffloadings(name), nsof, takeBack); err != nil {
+	if err := write(ctx, l, "offloading of "+name, rome.Federation.FederationV1alpha1().NamespaceOffloadings(name), nsof,
+		takeBack); err != nil {
 		return err
 	}
 	for _, cluster := range []*harness.Cluster{rome, milan} {
 		api := cluster.Federation.FederationV1alpha1()
 		foreign := &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := write(ctx, l, "foreign cluster "+name+" on "+cluster.Name, api.ForeignClusters(), foreign, takeBack); err != nil {
+		if err := write(ctx, l, "foreign cluster "+name+" on "+cluster.Name, api.ForeignClusters(), foreign,
+			takeBack); err != nil {
 			return err
 		}
 		token := &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -108,7 +110,8 @@ func (l *load) round(ctx context.Context, name string, takeBack bool) error {
 	return nil
 }
 
-func write[T metav1.Object](ctx context.Context, l *load, what string, client objects[T], object T, takeBack bool) error {
+func write[T metav1.Object](ctx context.Context, l *load, what string, client objects[T], object T,
+	takeBack bool) error {
 	name := object.GetName()
 	created, err := client.Create(ctx, object, metav1.CreateOptions{})
 	if err != nil {
@@ -133,11 +136,14 @@ func (l *load) reach(t *testing.T, more int) {
 	l.mutex.Lock()
 	goal := l.rounds + more
 	l.mutex.Unlock()
-	eventually(t, soon, fmt.Sprintf("%d more rounds of the writing load", more), func(context.Context) (bool, string, error) {
-		l.mutex.Lock()
-		defer l.mutex.Unlock()
-		return l.rounds >= goal, fmt.Sprintf("%d rounds of %d; %d refused, last with %v", l.rounds, goal, l.refusals, l.last), nil
-	})
+	eventually(t, soon, fmt.Sprintf("%d more rounds of the writing load", more),
+		func(context.Context) (bool, string, error) {
+			l.mutex.Lock()
+			defer l.mutex.Unlock()
+			return l.rounds >= goal, fmt.Sprintf("%d rounds of %d; %d refused, last with %v", l.rounds, goal, l.refusals,
+					l.last),
+				nil
+		})
 }
 
 // hasAcknowledgedObjects stops the load. It fails the test unless every object whose creation was

@@ -58,7 +58,8 @@ var layouts = map[string]struct{ clusters, options []string }{
 
 var two = []string{"rome", "milan"}
 
-var layout = flag.String("layout", "same", fmt.Sprintf("clusters to start: one of %v", slices.Sorted(maps.Keys(layouts))))
+var layout = flag.String("layout", "same",
+	fmt.Sprintf("clusters to start: one of %v", slices.Sorted(maps.Keys(layouts))))
 
 // TestMain creates the clusters, and deletes them after the tests. With E2E_KEEP=1 it uses existing
 // clusters, and keeps them.
@@ -83,7 +84,8 @@ func run(ctx context.Context, stop func(), tests func() int) int {
 	down := func() {
 		once.Do(func() {
 			if keep {
-				fmt.Fprintf(os.Stderr, "the clusters are kept; delete them with: %s --instance %s down\n", playground.Bin("playground"), instance)
+				fmt.Fprintf(os.Stderr, "the clusters are kept; delete them with: %s --instance %s down\n",
+					playground.Bin("playground"), instance)
 				return
 			}
 			// The context of the run may be cancelled.
@@ -123,7 +125,8 @@ func run(ctx context.Context, stop func(), tests func() int) int {
 	code := tests()
 	if code != 0 {
 		// The logs of the nodes are deleted with the clusters, so they are copied before.
-		if err := os.CopyFS(filepath.Join(artifacts(), "nodes"), os.DirFS(filepath.Join(playground.Dir(), "logs"))); err != nil {
+		if err := os.CopyFS(filepath.Join(artifacts(), "nodes"),
+			os.DirFS(filepath.Join(playground.Dir(), "logs"))); err != nil {
 			fmt.Fprintln(os.Stderr, "logs of the nodes:", err)
 		}
 	}

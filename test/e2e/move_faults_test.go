@@ -57,18 +57,21 @@ var moveFaults = []moveFault{
 		killOnce(t, rome, virtualKubelet(t), "federation-virtual-kubelet")
 	}, succeeded},
 	{"the gateway is deleted", everyPhase[1:2], func(_ *moving, t *testing.T) { endsActiveGateway(t, rome) }, succeeded},
-	{"the kubelets of rome are killed", []v1alpha1.MovePhase{v1alpha1.MoveCopying, v1alpha1.MoveFinalCopy}, func(_ *moving, t *testing.T) {
-		restartsKubelets(t, rome)
-	}, eitherWay},
-	{"the kubelets of milan are killed", []v1alpha1.MovePhase{v1alpha1.MoveCopying, v1alpha1.MoveFinalCopy}, func(_ *moving, t *testing.T) {
-		restartsKubelets(t, milan)
-	}, eitherWay},
+	{"the kubelets of rome are killed", []v1alpha1.MovePhase{v1alpha1.MoveCopying, v1alpha1.MoveFinalCopy},
+		func(_ *moving, t *testing.T) {
+			restartsKubelets(t, rome)
+		}, eitherWay},
+	{"the kubelets of milan are killed", []v1alpha1.MovePhase{v1alpha1.MoveCopying, v1alpha1.MoveFinalCopy},
+		func(_ *moving, t *testing.T) {
+			restartsKubelets(t, milan)
+		}, eitherWay},
 	{"the clusters are cut off for two minutes", everyPhase[1:2], func(m *moving, t *testing.T) {
 		cut(t)
-		err := harness.Consistently(t.Context(), 2*outage, "rome has the volume", func(ctx context.Context) (bool, string, error) {
-			v, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).Get(ctx, movedClaim, metav1.GetOptions{})
-			return err == nil && v.Status.Phase != v1alpha1.VirtualVolumeLost, show(v.Status), err
-		})
+		err := harness.Consistently(t.Context(), 2*outage, "rome has the volume",
+			func(ctx context.Context) (bool, string, error) {
+				v, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).Get(ctx, movedClaim, metav1.GetOptions{})
+				return err == nil && v.Status.Phase != v1alpha1.VirtualVolumeLost, show(v.Status), err
+			})
 		if err != nil {
 			t.Error(err)
 		}
@@ -94,7 +97,8 @@ func (f fabric) movesSurviveFaults(t *testing.T) {
 					t.Errorf("the move ended as %s", show(progress))
 				}
 				t.Logf("happened at %s; %s after %s, downtime %d ms: %s", reached, progress.Phase,
-					progress.CompletionTime.Sub(progress.StartTime.Time), ptr.Deref(progress.DowntimeMilliseconds, -1), progress.Message)
+					progress.CompletionTime.Sub(progress.StartTime.Time), ptr.Deref(progress.DowntimeMilliseconds, -1),
+					progress.Message)
 				m.isWhole(t)
 			})
 		}
@@ -132,7 +136,8 @@ func (m *moving) placesPod(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		if err := rome.Kubectl(ctx, "delete", "pod", "placed", "-n", m.namespace, "--ignore-not-found", "--timeout=110s").Err; err != nil {
+		if err := rome.Kubectl(ctx, "delete", "pod", "placed", "-n", m.namespace, "--ignore-not-found",
+			"--timeout=110s").Err; err != nil {
 			t.Error(err)
 		}
 	})

@@ -69,7 +69,8 @@ func (m *moving) targetDirectory(t *testing.T) (node, directory string) {
 	c, name := rome, target.VolumeName
 	if target.ClusterName != "" {
 		c = milan
-		name = must(milan.Kube.CoreV1().PersistentVolumeClaims(target.Namespace).Get(t.Context(), target.ClaimName, metav1.GetOptions{}))(t).Spec.VolumeName
+		name = must(milan.Kube.CoreV1().PersistentVolumeClaims(target.Namespace).Get(t.Context(), target.ClaimName,
+			metav1.GetOptions{}))(t).Spec.VolumeName
 	}
 	pv := must(c.Kube.CoreV1().PersistentVolumes().Get(t.Context(), name, metav1.GetOptions{}))(t)
 	if pv.Spec.Local == nil || pv.Spec.NodeAffinity == nil {
@@ -117,7 +118,8 @@ func (m *moving) stopsKubelet(t *testing.T) {
 		t.Fatalf("node %s has no kubelet", node)
 	}
 	signal := func(name string) {
-		if _, err := playground.Exec(context.WithoutCancel(t.Context()), node, "kill", "-"+name, strconv.Itoa(processes[at].PID)); err != nil {
+		if _, err := playground.Exec(context.WithoutCancel(t.Context()), node, "kill", "-"+name,
+			strconv.Itoa(processes[at].PID)); err != nil {
 			t.Errorf("sending %s to the kubelet of %s: %v", name, node, err)
 		}
 	}
@@ -137,7 +139,8 @@ func (m *moving) stopsKubelet(t *testing.T) {
 // keepsSource moves the data with keepSource. The source volume stays until its administrator
 // deletes it.
 func (m *moving) keepsSource(t *testing.T) {
-	before := must(rome.Kube.CoreV1().PersistentVolumeClaims(m.namespace).Get(t.Context(), movedClaim, metav1.GetOptions{}))(t)
+	before := must(rome.Kube.CoreV1().PersistentVolumeClaims(m.namespace).Get(t.Context(), movedClaim,
+		metav1.GetOptions{}))(t)
 	m.endsAs(t, m.starts(t, v1alpha1.MoveSpec{KeepSource: true}), v1alpha1.MoveSucceeded, "")
 	name := before.Spec.VolumeName
 	eventually(t, soon, "the source to be released", func(ctx context.Context) (bool, string, error) {
@@ -149,11 +152,13 @@ func (m *moving) keepsSource(t *testing.T) {
 			pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 		return kept, show(pv), nil
 	})
-	if pv := must(rome.Kube.CoreV1().PersistentVolumes().Get(t.Context(), name, metav1.GetOptions{}))(t); pv.Spec.Local != nil {
+	if pv := must(rome.Kube.CoreV1().PersistentVolumes().Get(t.Context(), name,
+		metav1.GetOptions{}))(t); pv.Spec.Local != nil {
 		kubectl(t, rome, "patch", "pv", name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 	} else {
 		kubectl(t, rome, "patch", "pv", name, "--type=merge", "-p",
-			`{"metadata":{"annotations":{"`+volume.AnnotationReclaimPolicy+`":"Delete"}},"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+			`{"metadata":{"annotations":{"`+volume.AnnotationReclaimPolicy+`":"Delete"}},`+
+				`"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 	}
 	isPrinted(t, rome, "get pv "+name+" --ignore-not-found -o name", "")
 }

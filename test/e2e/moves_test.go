@@ -186,7 +186,8 @@ func (m *moving) isWhole(t *testing.T) {
 	if diff := cmp.Diff(m.tree, m.files(t)); diff != "" {
 		t.Errorf("the files differ (-before +after):\n%s", diff)
 	}
-	lines := strings.Fields(kubectl(t, rome, "exec", "-n", m.namespace, movedPod, "--", "/federation-tester", "read", "/data/log"))
+	lines := strings.Fields(kubectl(t, rome, "exec", "-n", m.namespace, movedPod, "--", "/federation-tester",
+		"read", "/data/log"))
 	known := map[string]bool{}
 	for _, line := range lines {
 		known[line] = true
@@ -246,7 +247,8 @@ func (m *moving) deletesMover(t *testing.T, role string) {
 				return err == nil || apierrors.IsNotFound(err), pod.Name, err
 			}
 		}
-		move, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).GetMove(ctx, movedClaim, metav1.GetOptions{})
+		move, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).GetMove(ctx, movedClaim,
+			metav1.GetOptions{})
 		return err == nil && move.Status.Progress != nil && move.Status.Progress.CompletionTime != nil, "there is none", err
 	})
 }
@@ -255,7 +257,8 @@ func (m *moving) deletesMover(t *testing.T, role string) {
 // cancelled.
 func (m *moving) cancels(t *testing.T) {
 	t.Helper()
-	_, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).DeleteMove(t.Context(), movedClaim, metav1.DeleteOptions{})
+	_, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).DeleteMove(t.Context(), movedClaim,
+		metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}

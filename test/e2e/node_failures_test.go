@@ -27,7 +27,8 @@ const briefly = 5
 func shortTolerations() []corev1.Toleration {
 	var all []corev1.Toleration
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		all = append(all, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](briefly)})
+		all = append(all, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists,
+			Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](briefly)})
 	}
 	return all
 }
@@ -67,7 +68,8 @@ func virtualNodeIsUnreachableForLong(t *testing.T) {
 		}
 		return false, saw, nil
 	})
-	if local := must(rome.Kube.CoreV1().Pods(o.namespace).Get(t.Context(), lost.Name, metav1.GetOptions{}))(t); local.UID != lost.UID {
+	if local := must(rome.Kube.CoreV1().Pods(o.namespace).Get(t.Context(), lost.Name,
+		metav1.GetOptions{}))(t); local.UID != lost.UID {
 		t.Errorf("pod %s was replaced", lost.Name)
 	}
 	if now := containerRun(podReady(t, milan, o.remote, lost.Name)); now != run {
@@ -166,9 +168,11 @@ func providerNodeFails(t *testing.T) {
 	endsOn(t, dies, "kubelet", 1)
 	endsOn(t, dies, "federation-tester", 2)
 	since := time.Now()
-	podThat(t, milan, o.remote, "web", "be evicted", func(p *corev1.Pod) bool { return p.UID == remote.UID && p.DeletionTimestamp != nil })
+	podThat(t, milan, o.remote, "web", "be evicted",
+		func(p *corev1.Pod) bool { return p.UID == remote.UID && p.DeletionTimestamp != nil })
 	t.Logf("the pod was evicted %s after its node failed", time.Since(since).Round(time.Second))
-	podThat(t, rome, o.namespace, "web", "not be Ready", func(p *corev1.Pod) bool { return p.UID == before.UID && !isReady(p) })
+	podThat(t, rome, o.namespace, "web", "not be Ready",
+		func(p *corev1.Pod) bool { return p.UID == before.UID && !isReady(p) })
 
 	var another corev1.Pod
 	eventually(t, soon, "the Deployment to have another pod", func(ctx context.Context) (bool, string, error) {
@@ -191,12 +195,14 @@ func providerNodeFails(t *testing.T) {
 		t.Errorf("the Deployment's other pod is on %s, which failed", on)
 	}
 	// The first pod must stay terminating, because it may still run.
-	podThat(t, rome, o.namespace, owned.Name, "be terminating", func(p *corev1.Pod) bool { return p.UID == owned.UID && p.DeletionTimestamp != nil })
+	podThat(t, rome, o.namespace, owned.Name, "be terminating",
+		func(p *corev1.Pod) bool { return p.UID == owned.UID && p.DeletionTimestamp != nil })
 
 	kubectl(t, milan, "taint", "node", dies, outOfService)
 	podGone(t, rome, o.namespace, owned.Name)
 	podGone(t, milan, o.remote, owned.Name)
-	again := podThat(t, milan, o.remote, "web", "be recreated", func(p *corev1.Pod) bool { return p.UID != remote.UID && isReady(p) })
+	again := podThat(t, milan, o.remote, "web", "be recreated",
+		func(p *corev1.Pod) bool { return p.UID != remote.UID && isReady(p) })
 	t.Logf("it was Ready again %s after its node failed", time.Since(since).Round(time.Second))
 	if again.Spec.NodeName == dies {
 		t.Errorf("it was recreated on %s, which failed", dies)
@@ -255,11 +261,12 @@ func endsOn(t *testing.T, node, program string, count int) {
 	running := func(count int) []harness.Process {
 		t.Helper()
 		var found []harness.Process
-		eventually(t, soon, fmt.Sprintf("%d processes %s on %s", count, program, node), func(ctx context.Context) (bool, string, error) {
-			var err error
-			found, err = processesOn(ctx, node, program)
-			return len(found) == count, show(found), err
-		})
+		eventually(t, soon, fmt.Sprintf("%d processes %s on %s", count, program, node),
+			func(ctx context.Context) (bool, string, error) {
+				var err error
+				found, err = processesOn(ctx, node, program)
+				return len(found) == count, show(found), err
+			})
 		return found
 	}
 	for _, process := range running(count) {

@@ -23,7 +23,8 @@ func orphansAreRemovedByTheProvider(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
 	runsThePage(t, milan, "peerings.md#heartbeats")
-	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"disconnectTimeoutSeconds":5,"incomingPolicy":{"orphanTTL":"1m"}}}`)
+	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p",
+		`{"spec":{"disconnectTimeoutSeconds":5,"incomingPolicy":{"orphanTTL":"1m"}}}`)
 	cut(t)
 	// This takes the TTL, up to 20 seconds until the next check, and the time in which the pods
 	// terminate.
@@ -36,7 +37,8 @@ func orphansAreRemovedByTheProvider(t *testing.T) {
 	})
 	deletesTokens(t)
 	isUnpeered(t, milan)
-	events := kubectl(t, milan, "get", "events", "--field-selector", "involvedObject.kind=ForeignCluster", "-o", "custom-columns=R:.reason")
+	events := kubectl(t, milan, "get", "events", "--field-selector", "involvedObject.kind=ForeignCluster", "-o",
+		"custom-columns=R:.reason")
 	if !strings.Contains(events, "OrphanTTLExpired") {
 		t.Errorf("the events on milan lack the reason:\n%s", events)
 	}
@@ -50,7 +52,8 @@ func orphansAreRemovedByTheProvider(t *testing.T) {
 			return false, "", err
 		}
 		outgoing := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionOutgoingPeering)
-		return outgoing.Reason == "IdentityRevoked" && strings.Contains(outgoing.Message, "ended the peering"), show(fc.Status), nil
+		return outgoing.Reason == "IdentityRevoked" && strings.Contains(outgoing.Message, "ended the peering"),
+			show(fc.Status), nil
 	})
 	// The virtual kubelet cannot observe the end of the pods any more, so unpeering waits for its
 	// timeout.

@@ -26,22 +26,24 @@ func namespaceDeletionResumesAfterOutage(t *testing.T) {
 	scaleAPIServer(t, rome, "0")
 	// The server is started again even if the test failed, because the next step needs it.
 	t.Cleanup(func() {
-		rome.Kubectl(context.WithoutCancel(t.Context()), "scale", "statefulset", "federation-apiserver", "--namespace", harness.Namespace, "--replicas=1")
+		rome.Kubectl(context.WithoutCancel(t.Context()), "scale", "statefulset", "federation-apiserver", "--namespace",
+			harness.Namespace, "--replicas=1")
 	})
 	podGone(t, rome, harness.Namespace, apiServer)
 	if err := rome.Kube.CoreV1().Namespaces().Delete(t.Context(), bystander, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, soon, "the deletion of a namespace to wait for the API server", func(ctx context.Context) (bool, string, error) {
-		namespace, err := rome.Kube.CoreV1().Namespaces().Get(ctx, bystander, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		waits := slices.ContainsFunc(namespace.Status.Conditions, func(c corev1.NamespaceCondition) bool {
-			return c.Type == corev1.NamespaceDeletionDiscoveryFailure && c.Status == corev1.ConditionTrue
+	eventually(t, soon, "the deletion of a namespace to wait for the API server",
+		func(ctx context.Context) (bool, string, error) {
+			namespace, err := rome.Kube.CoreV1().Namespaces().Get(ctx, bystander, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			waits := slices.ContainsFunc(namespace.Status.Conditions, func(c corev1.NamespaceCondition) bool {
+				return c.Type == corev1.NamespaceDeletionDiscoveryFailure && c.Status == corev1.ConditionTrue
+			})
+			return waits, show(namespace.Status), nil
 		})
-		return waits, show(namespace.Status), nil
-	})
 	undisturbed := func(when string) {
 		t.Helper()
 		if now := containerRun(podReady(t, milan, o.remote, "web")); now != run {
@@ -63,7 +65,8 @@ func namespaceDeletionResumesAfterOutage(t *testing.T) {
 func scaleAPIServer(t *testing.T, c *harness.Cluster, replicas string) {
 	t.Helper()
 	patch := []byte(`{"spec":{"replicas":` + replicas + `}}`)
-	if _, err := c.Kube.AppsV1().StatefulSets(harness.Namespace).Patch(t.Context(), "federation-apiserver", types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := c.Kube.AppsV1().StatefulSets(harness.Namespace).Patch(t.Context(), "federation-apiserver",
+		types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

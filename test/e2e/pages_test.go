@@ -40,7 +40,8 @@ func runsThePage(t *testing.T, c *harness.Cluster, page string, replacements ...
 		commands = strings.ReplaceAll(commands, replacements[i], replacements[i+1])
 	}
 	for _, cluster := range clusters {
-		commands = strings.ReplaceAll(commands, "$PWD/.playground/"+cluster.Name+".kubeconfig", playground.Kubeconfig(cluster.Name))
+		commands = strings.ReplaceAll(commands, "$PWD/.playground/"+cluster.Name+".kubeconfig",
+			playground.Kubeconfig(cluster.Name))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -75,7 +76,8 @@ func offersFollowThePages(t *testing.T) {
 		rome.Kubectl(ctx, "delete", "virtualnode", "milan-batch", "-n", peerNamespace, "--ignore-not-found", "--timeout=110s")
 		milan.Kubectl(ctx, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"incomingPolicy":null}}`)
 		milan.Kubectl(ctx, "patch", offer, "-n", "liqo-tenant-rome", "--type=merge", "-p", `{"spec":{"withdrawn":true}}`)
-		milan.Kubectl(ctx, "wait", offer, "-n", "liqo-tenant-rome", "--for=jsonpath={.status.phase}=Withdrawn", "--timeout=60s")
+		milan.Kubectl(ctx, "wait", offer, "-n", "liqo-tenant-rome", "--for=jsonpath={.status.phase}=Withdrawn",
+			"--timeout=60s")
 		milan.Kubectl(ctx, "delete", offer, "-n", "liqo-tenant-rome", "--ignore-not-found", "--timeout=60s")
 		offersPercent(t, 90)
 		virtualNodesAre(t, virtualNode)
@@ -87,7 +89,8 @@ func offersFollowThePages(t *testing.T) {
 	runsThePage(t, milan, "quotas.md#more-virtual-nodes-on-one-offer")
 	virtualNodesAre(t, virtualNode, virtualNode+"-batch")
 	runsThePage(t, milan, "quotas.md#more-offers")
-	isPrinted(t, milan, "get resourceoffer batch -n liqo-tenant-rome -o jsonpath={.status.phase}", string(v1alpha1.NegotiationAccepted))
+	isPrinted(t, milan, "get resourceoffer batch -n liqo-tenant-rome -o jsonpath={.status.phase}",
+		string(v1alpha1.NegotiationAccepted))
 	runsThePage(t, milan, "quotas.md#pods-that-are-resized")
 }
 

@@ -74,21 +74,23 @@ func providerUnreachableForAMinute(t *testing.T) {
 	if err := milan.Kube.CoreV1().Pods(o.remote).Delete(t.Context(), lostRemote.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	podThat(t, milan, o.remote, lost.Name, "be recreated by milan alone", func(p *corev1.Pod) bool { return p.UID != lostRemote.UID && isReady(p) })
+	podThat(t, milan, o.remote, lost.Name, "be recreated by milan alone",
+		func(p *corev1.Pod) bool { return p.UID != lostRemote.UID && isReady(p) })
 
-	err := harness.Consistently(t.Context(), time.Until(since.Add(outage)), "the pod runs on, on milan as on rome", func(ctx context.Context) (bool, string, error) {
-		remote, err := milan.Kube.CoreV1().Pods(o.remote).Get(ctx, untouched.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		local, err := rome.Kube.CoreV1().Pods(o.namespace).Get(ctx, untouched.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		same := remote.UID == untouchedRemote.UID && local.UID == untouched.UID && local.DeletionTimestamp == nil &&
-			isReady(remote) && local.Status.Phase == corev1.PodRunning && containerRun(remote) == containerRun(untouchedRemote)
-		return same, podState(remote) + "; " + podState(local), nil
-	})
+	err := harness.Consistently(t.Context(), time.Until(since.Add(outage)), "the pod runs on, on milan as on rome",
+		func(ctx context.Context) (bool, string, error) {
+			remote, err := milan.Kube.CoreV1().Pods(o.remote).Get(ctx, untouched.Name, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			local, err := rome.Kube.CoreV1().Pods(o.namespace).Get(ctx, untouched.Name, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			same := remote.UID == untouchedRemote.UID && local.UID == untouched.UID && local.DeletionTimestamp == nil &&
+				isReady(remote) && local.Status.Phase == corev1.PodRunning && containerRun(remote) == containerRun(untouchedRemote)
+			return same, podState(remote) + "; " + podState(local), nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +116,10 @@ func providerUnreachableForAMinute(t *testing.T) {
 			t.Errorf("pod %s was replaced on rome", pod.Name)
 		}
 	}
-	if remote := podReady(t, milan, o.remote, untouched.Name); remote.UID != untouchedRemote.UID || containerRun(remote) != containerRun(untouchedRemote) {
-		t.Errorf("the container of %s did not run on: %s before, %s after", untouched.Name, containerRun(untouchedRemote), containerRun(remote))
+	if remote := podReady(t, milan, o.remote, untouched.Name); remote.UID != untouchedRemote.UID ||
+		containerRun(remote) != containerRun(untouchedRemote) {
+		t.Errorf("the container of %s did not run on: %s before, %s after", untouched.Name, containerRun(untouchedRemote),
+			containerRun(remote))
 	}
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
 	eventually(t, soon, "the peering to be Ready", func(ctx context.Context) (bool, string, error) {

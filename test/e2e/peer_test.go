@@ -102,7 +102,8 @@ func peerCannotWriteUnofferedNamespace(t *testing.T) {
 	if _, err := client.ShadowPods(o.remote).List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatalf("the identity does not work in its own namespace: %v", err)
 	}
-	all := everyAttempt(t, milan, unoffered, metav1.NamespaceDefault, metav1.NamespaceSystem, "liqo", "liqo-invitations", "liqo-tenant-unknown", metav1.NamespaceAll)
+	all := everyAttempt(t, milan, unoffered, metav1.NamespaceDefault, metav1.NamespaceSystem, "liqo", "liqo-invitations",
+		"liqo-tenant-unknown", metav1.NamespaceAll)
 	t.Logf("%d requests", len(all))
 	if len(all) < 1000 {
 		t.Fatalf("only %d requests were found to try", len(all))
@@ -183,7 +184,8 @@ func shadowPodCannotEscapeToNode(t *testing.T) {
 		s.Volumes = append(s.Volumes, corev1.Volume{Name: "v", VolumeSource: source})
 	}
 	honest := func(name string) *v1alpha1.ShadowPod {
-		shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ShadowPodSpec{Pod: podSpec("serve")}}
+		shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: v1alpha1.ShadowPodSpec{Pod: podSpec("serve")}}
 		shadow.Spec.Pod.AutomountServiceAccountToken = ptr.To(false)
 		return shadow
 	}
@@ -200,9 +202,11 @@ func shadowPodCannotEscapeToNode(t *testing.T) {
 		},
 		"nodeName": func(s *corev1.PodSpec) { s.NodeName = node },
 		"anti-affinity to pods of others": func(s *corev1.PodSpec) {
-			s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, NamespaceSelector: &metav1.LabelSelector{},
-			}}}}
+			s.Affinity = &corev1.Affinity{
+				PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+					TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{},
+					NamespaceSelector: &metav1.LabelSelector{},
+				}}}}
 		},
 		"capabilities": func(s *corev1.PodSpec) {
 			container(s).Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}

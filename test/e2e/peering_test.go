@@ -49,7 +49,8 @@ func installsOnBothClusters(t *testing.T) {
 			kubectl(t, cluster, "wait", "--for="+state, "clusterinfo/local", "--timeout=110s")
 		}
 		got := strings.Fields(kubectl(t, cluster, "get", "liqo", "--all-namespaces", "--output=name"))
-		if diff := cmp.Diff([]string{"clusterinfo.federation.liqo.io/local"}, got); diff != "" && uninstalled[cluster] != nil {
+		if diff := cmp.Diff([]string{"clusterinfo.federation.liqo.io/local"}, got); diff != "" &&
+			uninstalled[cluster] != nil {
 			t.Errorf("objects of a fresh installation on %s (-want +got):\n%s", cluster.Name, diff)
 		}
 	}
@@ -89,7 +90,8 @@ func installs(t *testing.T, c *harness.Cluster, region string, values ...string)
 		if err != nil {
 			return false, "", err
 		}
-		served := slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "foreignclusters/peer" })
+		served := slices.ContainsFunc(list.APIResources,
+			func(r metav1.APIResource) bool { return r.Name == "foreignclusters/peer" })
 		return served, show(list.APIResources), nil
 	})
 }
@@ -123,7 +125,8 @@ func peersByInvitation(t *testing.T) {
 func peers(t *testing.T, consumer, provider *harness.Cluster) {
 	t.Helper()
 	accepts(t, consumer, provider)
-	result := consumer.Kubectl(t.Context(), "wait", "foreigncluster/"+provider.Name, "--for=condition=Ready", "--timeout=110s")
+	result := consumer.Kubectl(t.Context(), "wait", "foreigncluster/"+provider.Name, "--for=condition=Ready",
+		"--timeout=110s")
 	if result.Err != nil {
 		t.Fatalf("%v\n%s", result.Err, kubectl(t, consumer, "get", "foreigncluster", provider.Name, "-o", "yaml"))
 	}
@@ -136,7 +139,8 @@ func accepts(t *testing.T, consumer, provider *harness.Cluster) {
 	token := "for-" + consumer.Name
 	// A PeeringToken of an earlier peering is used up.
 	kubectl(t, provider, "delete", "peeringtoken", token, "--ignore-not-found")
-	result := provider.KubectlInput(t.Context(), fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":%q}}`, token),
+	result := provider.KubectlInput(t.Context(),
+		fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":%q}}`, token),
 		"create", "-f", "-")
 	if result.Err != nil {
 		t.Fatal(result.Err)
@@ -146,10 +150,12 @@ func accepts(t *testing.T, consumer, provider *harness.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result = consumer.KubectlInput(t.Context(), string(peering), "create", "--raw", group+"foreignclusters/"+provider.Name+"/peer", "-f", "-")
+	result = consumer.KubectlInput(t.Context(), string(peering), "create", "--raw",
+		group+"foreignclusters/"+provider.Name+"/peer", "-f", "-")
 	if result.Err != nil {
 		// Error messages may contain the token.
-		t.Fatalf("the verb peer ended with %d: %s", result.Code, strings.ReplaceAll(result.Stderr, invitation.Status.Peering.Spec.Token, "TOKEN"))
+		t.Fatalf("the verb peer ended with %d: %s", result.Code,
+			strings.ReplaceAll(result.Stderr, invitation.Status.Peering.Spec.Token, "TOKEN"))
 	}
 	if strings.Contains(result.Stdout, invitation.Status.Peering.Spec.Token) {
 		t.Error("the answer of the verb peer shows the token")
@@ -160,8 +166,11 @@ func accepts(t *testing.T, consumer, provider *harness.Cluster) {
 func peeringsAre(t *testing.T, c *harness.Cluster, outgoing, incoming, authentication string) {
 	t.Helper()
 	other := otherThan(c)
-	isPrinted(t, c, "get fc "+other.Name, fmt.Sprintf("%[1]s   OUTGOING PEERING   INCOMING PEERING   NETWORKING   AUTHENTICATION   AGE\n"+
-		"%[2]s   %-16[3]s   %-16[4]s   None         %-14[5]s   …\n", fmt.Sprintf("%-*s", len(other.Name), "NAME"), other.Name, outgoing, incoming, authentication))
+	isPrinted(t, c, "get fc "+other.Name,
+		fmt.Sprintf("%[1]s   OUTGOING PEERING   INCOMING PEERING   NETWORKING   AUTHENTICATION   AGE\n"+
+			"%[2]s   %-16[3]s   %-16[4]s   None         %-14[5]s   …\n",
+			fmt.Sprintf("%-*s", len(other.Name), "NAME"), other.Name,
+			outgoing, incoming, authentication))
 }
 
 func otherThan(c *harness.Cluster) *harness.Cluster {
@@ -196,10 +205,11 @@ func invitationFor(t *testing.T, provider *harness.Cluster, token string) *v1alp
 // matches any age.
 func isPrinted(t *testing.T, c *harness.Cluster, command, want string) {
 	t.Helper()
-	eventually(t, soon, "\"kubectl "+command+"\" on "+c.Name+" to print\n"+want, func(ctx context.Context) (bool, string, error) {
-		result := c.Kubectl(ctx, strings.Fields(command)...)
-		return samePrint(result.Stdout, want), "\n" + result.Stdout, result.Err
-	})
+	eventually(t, soon, "\"kubectl "+command+"\" on "+c.Name+" to print\n"+want,
+		func(ctx context.Context) (bool, string, error) {
+			result := c.Kubectl(ctx, strings.Fields(command)...)
+			return samePrint(result.Stdout, want), "\n" + result.Stdout, result.Err
+		})
 }
 
 func samePrint(got, want string) bool {
@@ -263,26 +273,29 @@ func offersPercent(t *testing.T, percent int64) {
 // down to the unit of each resource.
 func hasPercent(t *testing.T, virtual string, percent int64, nodes ...corev1.Node) {
 	t.Helper()
-	eventually(t, soon, fmt.Sprintf("node %s to have %d %% of milan", virtual, percent), func(ctx context.Context) (bool, string, error) {
-		node, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtual, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		for name, unit := range map[corev1.ResourceName]int64{corev1.ResourceCPU: 1, corev1.ResourceMemory: 1000 << 20, corev1.ResourcePods: 1000} {
-			var whole resource.Quantity
-			for _, n := range nodes {
-				whole.Add(n.Status.Allocatable[name])
+	eventually(t, soon, fmt.Sprintf("node %s to have %d %% of milan", virtual, percent),
+		func(ctx context.Context) (bool, string, error) {
+			node, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtual, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
 			}
-			want := whole.MilliValue() * percent / 100
-			for list, got := range map[string]corev1.ResourceList{"capacity": node.Status.Capacity, "allocatable": node.Status.Allocatable} {
-				have := got[name]
-				if d := want - have.MilliValue(); d < 0 || d >= unit {
-					return false, fmt.Sprintf("%s of %s is %s of %s", list, name, have.String(), whole.String()), nil
+			for name, unit := range map[corev1.ResourceName]int64{corev1.ResourceCPU: 1, corev1.ResourceMemory: 1000 << 20,
+				corev1.ResourcePods: 1000} {
+				var whole resource.Quantity
+				for _, n := range nodes {
+					whole.Add(n.Status.Allocatable[name])
+				}
+				want := whole.MilliValue() * percent / 100
+				for list, got := range map[string]corev1.ResourceList{"capacity": node.Status.Capacity,
+					"allocatable": node.Status.Allocatable} {
+					have := got[name]
+					if d := want - have.MilliValue(); d < 0 || d >= unit {
+						return false, fmt.Sprintf("%s of %s is %s of %s", list, name, have.String(), whole.String()), nil
+					}
 				}
 			}
-		}
-		return true, "", nil
-	})
+			return true, "", nil
+		})
 }
 
 func nodeReady(node *corev1.Node) bool {
@@ -309,7 +322,8 @@ func tables(t *testing.T) {
 				result := test.cluster.Kubectl(ctx, strings.Fields(test.command)...)
 				lines := strings.Split(strings.TrimSpace(result.Stdout), "\n")
 				same := slices.EqualFunc(lines, test.want, func(line string, want []string) bool {
-					return slices.EqualFunc(strings.Fields(line), want, func(got, want string) bool { return want == "*" || strings.EqualFold(got, want) })
+					return slices.EqualFunc(strings.Fields(line), want,
+						func(got, want string) bool { return want == "*" || strings.EqualFold(got, want) })
 				})
 				return same, "\n" + result.Stdout, result.Err
 			})

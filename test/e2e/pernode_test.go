@@ -80,7 +80,8 @@ func offersNodeByNode(t *testing.T) {
 			t.Errorf("on milan, pod %s is on %s, want %s", remote.Name, remote.Spec.NodeName, want)
 		}
 	}
-	podThat(t, rome, o.namespace, "large", "fit no virtual node", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
+	podThat(t, rome, o.namespace, "large", "fit no virtual node",
+		func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
 
 	offersIn(t, "null")
 	virtualNodesAre(t, virtualNode)
@@ -95,7 +96,8 @@ func offersNodeByNode(t *testing.T) {
 	}
 	if most.Cmp(sum) <= 0 {
 		// The pod fits again, because rome's scheduler has one large virtual node.
-		podThat(t, rome, o.namespace, "large", "be bound to "+virtualNode, func(p *corev1.Pod) bool { return p.Spec.NodeName == virtualNode })
+		podThat(t, rome, o.namespace, "large", "be bound to "+virtualNode,
+			func(p *corev1.Pod) bool { return p.Spec.NodeName == virtualNode })
 		podThat(t, milan, o.remote, "large", "fit no node", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
 	}
 	// The large pod would leave too few resources for the next steps.
@@ -105,7 +107,8 @@ func offersNodeByNode(t *testing.T) {
 // offersIn sets the shape of milan's offers to rome. null applies the default of the installation.
 func offersIn(t *testing.T, shape string) {
 	t.Helper()
-	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"incomingPolicy":{"shape":`+shape+`}}}`)
+	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p",
+		`{"spec":{"incomingPolicy":{"shape":`+shape+`}}}`)
 }
 
 // virtualNodesAre waits until rome's virtual nodes have exactly these names and are Ready, and
@@ -113,19 +116,21 @@ func offersIn(t *testing.T, shape string) {
 func virtualNodesAre(t *testing.T, names ...string) []corev1.Node {
 	t.Helper()
 	var nodes []corev1.Node
-	eventually(t, soon, fmt.Sprintf("the virtual nodes of rome to be %v", names), func(ctx context.Context) (bool, string, error) {
-		list, err := rome.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelType + "=" + v1alpha1.TypeVirtualNode})
-		if err != nil {
-			return false, "", err
-		}
-		nodes = list.Items
-		ready, saw := len(nodes) == len(names), ""
-		for i := range nodes {
-			ready = ready && slices.Contains(names, nodes[i].Name) && nodeReady(&nodes[i])
-			saw += fmt.Sprintf("%s, ready: %t; ", nodes[i].Name, nodeReady(&nodes[i]))
-		}
-		return ready, saw, nil
-	})
+	eventually(t, soon, fmt.Sprintf("the virtual nodes of rome to be %v", names),
+		func(ctx context.Context) (bool, string, error) {
+			list, err := rome.Kube.CoreV1().Nodes().List(ctx,
+				metav1.ListOptions{LabelSelector: v1alpha1.LabelType + "=" + v1alpha1.TypeVirtualNode})
+			if err != nil {
+				return false, "", err
+			}
+			nodes = list.Items
+			ready, saw := len(nodes) == len(names), ""
+			for i := range nodes {
+				ready = ready && slices.Contains(names, nodes[i].Name) && nodeReady(&nodes[i])
+				saw += fmt.Sprintf("%s, ready: %t; ", nodes[i].Name, nodeReady(&nodes[i]))
+			}
+			return ready, saw, nil
+		})
 	return nodes
 }
 
@@ -154,7 +159,8 @@ func opensEveryNode(t *testing.T) func() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := milan.Kube.CoreV1().Nodes().Patch(t.Context(), node.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := milan.Kube.CoreV1().Nodes().Patch(t.Context(), node.Name, types.MergePatchType, patch,
+			metav1.PatchOptions{}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -31,7 +31,8 @@ func namesRemoteNamespacesByStrategy(t *testing.T) {
 		}},
 	} {
 		t.Run(string(test.strategy), func(t *testing.T) {
-			o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: test.strategy, RemoteNamespaceName: test.name, PodOffloadingStrategy: v1alpha1.Remote})
+			o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: test.strategy,
+				RemoteNamespaceName: test.name, PodOffloadingStrategy: v1alpha1.Remote})
 			if !test.wanted(o.namespace, o.remote) {
 				t.Errorf("the remote namespace of %s is %s", o.namespace, o.remote)
 			}
@@ -59,17 +60,19 @@ func placesPodsByStrategy(t *testing.T) {
 		s.NodeSelector = map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode}
 	}
 	onOwn := func(s *corev1.PodSpec) {
-		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
-				Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode},
-			}}}},
-		}}}
+		s.Affinity = &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode},
+				}}}},
+			}}}
 	}
 	anywhere := func(*corev1.PodSpec) {}
 	inRegion := func(region string) corev1.NodeSelector {
-		return corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
-			Key: regionLabel, Operator: corev1.NodeSelectorOpIn, Values: []string{region},
-		}}}}}
+		return corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: regionLabel, Operator: corev1.NodeSelectorOpIn, Values: []string{region},
+			}}}}}
 	}
 	const local, remote, nowhere = "on a node of rome", "on the virtual node", "unschedulable"
 	for _, test := range []struct {
@@ -88,7 +91,8 @@ func placesPodsByStrategy(t *testing.T) {
 		{"LocalAndRemote with a pod that requires a local node", v1alpha1.LocalAndRemote, corev1.NodeSelector{}, onOwn, local},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: test.strategy, ClusterSelector: test.selector})
+			o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: test.strategy,
+				ClusterSelector: test.selector})
 			spec := podSpec("serve")
 			test.pod(&spec)
 			pod := runPod(t, o.namespace, "web", spec)
@@ -110,7 +114,8 @@ func placesPodsByStrategy(t *testing.T) {
 		namespace := namespaceOn(t, rome)
 		client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
 		spec := v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, ClusterSelector: inRegion("moon")}
-		must(client.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: spec}, metav1.CreateOptions{}))(t)
+		must(client.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: spec},
+			metav1.CreateOptions{}))(t)
 		eventually(t, soon, "the phase NoClusterSelected", func(ctx context.Context) (bool, string, error) {
 			nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 			if err != nil {
@@ -142,16 +147,19 @@ func whereIs(pod *corev1.Pod) string {
 // namespace. The product must not change it, and the offloading must report the conflict.
 func doesNotChangeUnmanagedObjects(t *testing.T) {
 	namespace := namespaceOn(t, rome)
-	before := must(milan.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
+	before := must(milan.Kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		collect(t)
-		if err := milan.Kube.CoreV1().Namespaces().Delete(context.Background(), namespace, metav1.DeleteOptions{}); err != nil {
+		if err := milan.Kube.CoreV1().Namespaces().Delete(context.Background(), namespace,
+			metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
 	client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
 	spec := v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}
-	must(client.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: spec}, metav1.CreateOptions{}))(t)
+	must(client.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: spec},
+		metav1.CreateOptions{}))(t)
 	eventually(t, soon, "the conflict to be reported", func(ctx context.Context) (bool, string, error) {
 		nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		if err != nil {
@@ -163,7 +171,8 @@ func doesNotChangeUnmanagedObjects(t *testing.T) {
 	if diff := cmp.Diff(before.Labels, after.Labels); diff != "" || after.DeletionTimestamp != nil {
 		t.Errorf("the namespace on milan was changed, labels (-before +after):\n%s", diff)
 	}
-	if bindings := must(milan.Kube.RbacV1().RoleBindings(namespace).List(t.Context(), metav1.ListOptions{}))(t); len(bindings.Items) > 0 {
+	if bindings := must(milan.Kube.RbacV1().RoleBindings(namespace).List(t.Context(),
+		metav1.ListOptions{}))(t); len(bindings.Items) > 0 {
 		t.Errorf("rome has the RoleBindings %v in a namespace that is not its remote namespace", bindings.Items)
 	}
 }

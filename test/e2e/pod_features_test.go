@@ -22,7 +22,8 @@ import (
 
 // debugging returns the state of an ephemeral container in the status of a local pod.
 func debugging(pod *corev1.Pod, name string) corev1.ContainerState {
-	i := slices.IndexFunc(pod.Status.EphemeralContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
+	i := slices.IndexFunc(pod.Status.EphemeralContainerStatuses,
+		func(s corev1.ContainerStatus) bool { return s.Name == name })
 	if i < 0 {
 		return corev1.ContainerState{}
 	}
@@ -39,7 +40,8 @@ func debugsRemotePods(t *testing.T) {
 			"--image="+testerImage, "--image-pull-policy=Never", "--", tester, "print", "looked into by "+name)
 	}
 	debug("plain", "baseline")
-	pod := podThat(t, rome, o.namespace, "web", "have been debugged", func(p *corev1.Pod) bool { return debugging(p, "plain").Terminated != nil })
+	pod := podThat(t, rome, o.namespace, "web", "have been debugged",
+		func(p *corev1.Pod) bool { return debugging(p, "plain").Terminated != nil })
 	if ended := debugging(pod, "plain").Terminated; ended.ExitCode != 0 {
 		t.Errorf("the container ended with %s", show(ended))
 	}
@@ -70,13 +72,17 @@ func resizesRemotePods(t *testing.T) {
 	runReadyPod(t, o.namespace, "web", spec)
 	run := containerRun(podReady(t, milan, o.remote, "web"))
 	for _, cpu := range []string{"30m", "20m"} {
-		runsThePage(t, rome, "pods.md#resizing", "web-0", "web -n "+o.namespace, `"app"`, `"tester"`, `"cpu":"2"`, `"cpu":"`+cpu+`"`)
+		runsThePage(t, rome, "pods.md#resizing", "web-0", "web -n "+o.namespace, `"app"`, `"tester"`, `"cpu":"2"`,
+			`"cpu":"`+cpu+`"`)
 		podThat(t, rome, o.namespace, "web", "have been allocated "+cpu, func(p *corev1.Pod) bool {
-			return isReady(p) && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].AllocatedResources.Cpu().String() == cpu
+			return isReady(p) && len(p.Status.ContainerStatuses) == 1 &&
+				p.Status.ContainerStatuses[0].AllocatedResources.Cpu().String() == cpu
 		})
 		remote := podReady(t, milan, o.remote, "web")
-		if requests := remote.Spec.Containers[0].Resources.Requests.Cpu().String(); requests != cpu || containerRun(remote) != run {
-			t.Errorf("on milan the pod requests %s, want %s; its container was %s and is %s", requests, cpu, run, containerRun(remote))
+		if requests := remote.Spec.Containers[0].Resources.Requests.Cpu().String(); requests != cpu ||
+			containerRun(remote) != run {
+			t.Errorf("on milan the pod requests %s, want %s; its container was %s and is %s", requests, cpu, run,
+				containerRun(remote))
 		}
 		eventually(t, soon, "nothing to be left to release", func(ctx context.Context) (bool, string, error) {
 			shadow, err := milan.Federation.FederationV1alpha1().ShadowPods(o.remote).Get(ctx, "web", metav1.GetOptions{})
@@ -124,23 +130,29 @@ func reflectsWarningEvents(t *testing.T) {
 func podsSeeTheFieldsOfTheLocalPod(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	spec := podSpec("serve", ":8081")
-	fields := map[string]string{"NAMESPACE": "metadata.namespace", "UID": "metadata.uid", "NODE": "spec.nodeName", "ACCOUNT": "spec.serviceAccountName"}
+	fields := map[string]string{"NAMESPACE": "metadata.namespace", "UID": "metadata.uid", "NODE": "spec.nodeName",
+		"ACCOUNT": "spec.serviceAccountName"}
 	for name, path := range fields {
 		spec.Containers[0].Env = append(spec.Containers[0].Env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: path},
 		}})
 	}
-	spec.Volumes = []corev1.Volume{{Name: "self", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
-		Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}},
-	}}}}
+	spec.Volumes = []corev1.Volume{{Name: "self",
+		VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace",
+				FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}},
+		}}}}
 	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "self", MountPath: "/self"}}
 	local := runReadyPod(t, o.namespace, "web", spec)
-	for name, want := range map[string]string{"NAMESPACE": o.namespace, "UID": string(local.UID), "NODE": virtualNode, "ACCOUNT": "default"} {
-		if got := kubectl(t, rome, "exec", "-n", o.namespace, "web", "--", tester, "env", name); strings.TrimSpace(got) != want {
+	for name, want := range map[string]string{"NAMESPACE": o.namespace, "UID": string(local.UID), "NODE": virtualNode,
+		"ACCOUNT": "default"} {
+		if got := kubectl(t, rome, "exec", "-n", o.namespace, "web", "--", tester, "env",
+			name); strings.TrimSpace(got) != want {
 			t.Errorf("%s is %q in the pod, want %q", name, got, want)
 		}
 	}
-	if got := kubectl(t, rome, "exec", "-n", o.namespace, "web", "--", tester, "read", "/self/namespace"); strings.TrimSpace(got) != o.namespace {
+	if got := kubectl(t, rome, "exec", "-n", o.namespace, "web", "--", tester, "read",
+		"/self/namespace"); strings.TrimSpace(got) != o.namespace {
 		t.Errorf("the file of the namespace has %q, want %q", got, o.namespace)
 	}
 }
@@ -152,7 +164,8 @@ func patchesOffloadedPods(t *testing.T) {
 	const key = "e2e.example.org/secret"
 	labelled := func(name string) {
 		t.Helper()
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{key: "x"}}, Spec: podSpec("serve")}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{key: "x"}},
+			Spec: podSpec("serve")}
 		must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 		podReady(t, rome, o.namespace, name)
 	}
@@ -161,20 +174,24 @@ func patchesOffloadedPods(t *testing.T) {
 	patchVirtualNode(t, v1alpha1.OffloadingPatch{
 		NodeSelector:   map[string]string{corev1.LabelOSStable: "linux"},
 		ExcludedLabels: []string{key},
-		Tolerations:    []corev1.Toleration{{Key: "e2e.example.org/dedicated", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
+		Tolerations: []corev1.Toleration{{Key: "e2e.example.org/dedicated", Operator: corev1.TolerationOpExists,
+			Effect: corev1.TaintEffectNoSchedule}},
 	})
 	changed := func(p *corev1.Pod) bool {
 		_, labelled := p.Labels[key]
-		return isReady(p) && !labelled && p.Labels[v1alpha1.LabelOrigin] != "" && slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool {
-			return t.Key == "e2e.example.org/dedicated"
-		})
+		return isReady(p) && !labelled && p.Labels[v1alpha1.LabelOrigin] != "" && slices.ContainsFunc(p.Spec.Tolerations,
+			func(t corev1.Toleration) bool {
+				return t.Key == "e2e.example.org/dedicated"
+			})
 	}
 	remote := podThat(t, milan, o.remote, "before", "have the patch", changed)
 	if containerRun(remote) != run || len(remote.Spec.NodeSelector) > 0 {
-		t.Errorf("the pod that ran before was disturbed: %s before, now %s on nodes %v", run, containerRun(remote), remote.Spec.NodeSelector)
+		t.Errorf("the pod that ran before was disturbed: %s before, now %s on nodes %v", run, containerRun(remote),
+			remote.Spec.NodeSelector)
 	}
 	labelled("after")
-	if remote = podThat(t, milan, o.remote, "after", "have the patch", changed); remote.Spec.NodeSelector[corev1.LabelOSStable] != "linux" {
+	if remote = podThat(t, milan, o.remote, "after", "have the patch",
+		changed); remote.Spec.NodeSelector[corev1.LabelOSStable] != "linux" {
 		t.Errorf("the new pod chooses the nodes %v", remote.Spec.NodeSelector)
 	}
 	if local := podReady(t, rome, o.namespace, "after"); local.Labels[key] != "x" {

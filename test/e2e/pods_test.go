@@ -34,7 +34,8 @@ type seen struct {
 }
 
 func comparableStatus(pod *corev1.Pod) seen {
-	s := seen{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Conditions: map[corev1.PodConditionType]corev1.ConditionStatus{}}
+	s := seen{Phase: pod.Status.Phase, Reason: pod.Status.Reason,
+		Conditions: map[corev1.PodConditionType]corev1.ConditionStatus{}}
 	for _, c := range pod.Status.ContainerStatuses {
 		// A local pod counts lost remote pods as restarts. Volume mounts, users and allocations are
 		// specific to milan's node.
@@ -42,7 +43,8 @@ func comparableStatus(pod *corev1.Pod) seen {
 		// Admission on milan sets missing requests to zero, because of the quota.
 		c.AllocatedResources = nonZero(c.AllocatedResources)
 		if c.Resources != nil {
-			c.Resources = &corev1.ResourceRequirements{Requests: nonZero(c.Resources.Requests), Limits: nonZero(c.Resources.Limits)}
+			c.Resources = &corev1.ResourceRequirements{Requests: nonZero(c.Resources.Requests),
+				Limits: nonZero(c.Resources.Limits)}
 		}
 		s.Containers = append(s.Containers, c)
 	}
@@ -73,25 +75,29 @@ func nonZero(all corev1.ResourceList) corev1.ResourceList {
 // isSameOnBothSides waits until the status of a local pod equals the status of its remote pod.
 func isSameOnBothSides(t *testing.T, o offload, name string) {
 	t.Helper()
-	eventually(t, soon, "the status of "+name+" to be the same on both sides", func(ctx context.Context) (bool, string, error) {
-		local, err := rome.Kube.CoreV1().Pods(o.namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		remote, err := milan.Kube.CoreV1().Pods(o.remote).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		diff := cmp.Diff(comparableStatus(remote), comparableStatus(local))
-		return diff == "", "(-milan +rome):\n" + diff, nil
-	})
+	eventually(t, soon, "the status of "+name+" to be the same on both sides",
+		func(ctx context.Context) (bool, string, error) {
+			local, err := rome.Kube.CoreV1().Pods(o.namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			remote, err := milan.Kube.CoreV1().Pods(o.remote).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			diff := cmp.Diff(comparableStatus(remote), comparableStatus(local))
+			return diff == "", "(-milan +rome):\n" + diff, nil
+		})
 }
 
 func reflectsPodStatus(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	spec := podSpec("serve")
-	spec.InitContainers = []corev1.Container{{Name: "first", Image: testerImage, ImagePullPolicy: corev1.PullNever, Args: []string{"print", "ready to go"}}}
-	spec.Containers = append(spec.Containers, corev1.Container{Name: "second", Image: testerImage, ImagePullPolicy: corev1.PullNever, Args: []string{"serve", ":8081"}})
+	spec.InitContainers = []corev1.Container{{Name: "first", Image: testerImage, ImagePullPolicy: corev1.PullNever,
+		Args: []string{"print", "ready to go"}}}
+	spec.Containers = append(spec.Containers,
+		corev1.Container{Name: "second", Image: testerImage, ImagePullPolicy: corev1.PullNever,
+			Args: []string{"serve", ":8081"}})
 	created := runReadyPod(t, o.namespace, "web", spec)
 	isSameOnBothSides(t, o, "web")
 
@@ -132,7 +138,8 @@ func deletesPodsOnBothClusters(t *testing.T) {
 	before := runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
 
 	// If a local pod is deleted, its remote pod ends, and the Deployment creates a new local pod.
-	if err := rome.Kube.CoreV1().Pods(o.namespace).Delete(t.Context(), before[0].Name, metav1.DeleteOptions{}); err != nil {
+	if err := rome.Kube.CoreV1().Pods(o.namespace).Delete(t.Context(), before[0].Name,
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	podGone(t, milan, o.remote, before[0].Name)
@@ -144,7 +151,8 @@ func deletesPodsOnBothClusters(t *testing.T) {
 	if err := milan.Kube.CoreV1().Pods(o.remote).Delete(t.Context(), victim.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	podThat(t, milan, o.remote, victim.Name, "be recreated", func(p *corev1.Pod) bool { return p.UID != victim.UID && isReady(p) })
+	podThat(t, milan, o.remote, victim.Name, "be recreated",
+		func(p *corev1.Pod) bool { return p.UID != victim.UID && isReady(p) })
 	isSameOnBothSides(t, o, victim.Name)
 	if local := podReady(t, rome, o.namespace, victim.Name); local.UID != before[1].UID {
 		t.Error("the pod was replaced on rome as well")
@@ -193,7 +201,8 @@ func jobsRunExactlyOnce(t *testing.T) {
 	failing := podSpec("exit", "7")
 	failing.RestartPolicy = corev1.RestartPolicyNever
 	runPod(t, o.namespace, "fails", failing)
-	failed := podThat(t, rome, o.namespace, "fails", "fail", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
+	failed := podThat(t, rome, o.namespace, "fails", "fail",
+		func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })
 	if terminated := failed.Status.ContainerStatuses[0].State.Terminated; terminated == nil || terminated.ExitCode != 7 {
 		t.Errorf("the failed container shows %v, want exit code 7", terminated)
 	}
@@ -203,7 +212,8 @@ func jobsRunExactlyOnce(t *testing.T) {
 	}
 	podGone(t, milan, o.remote, "fails")
 	runReadyPod(t, o.namespace, "later", podSpec("serve"))
-	if again := podThat(t, rome, o.namespace, "fails", "stay failed", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }); again.UID != failed.UID {
+	if again := podThat(t, rome, o.namespace, "fails", "stay failed",
+		func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }); again.UID != failed.UID {
 		t.Error("the failed pod was replaced")
 	}
 	watched.ranOnce(t, completions+1)
@@ -246,7 +256,8 @@ func reportsHowADeletedPodEnded(t *testing.T) {
 func gracePeriodsReachTheProvider(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	runPod(t, o.namespace, "stubborn", podSpec("linger"))
-	podThat(t, rome, o.namespace, "stubborn", "run", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	podThat(t, rome, o.namespace, "stubborn", "run",
+		func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	kubectl(t, rome, "delete", "pod", "stubborn", "-n", o.namespace, "--grace-period=300", "--wait=false")
 	podThat(t, milan, o.remote, "stubborn", "have five minutes to end", func(p *corev1.Pod) bool {
 		return ptr.Deref(p.DeletionGracePeriodSeconds, 0) == 300
@@ -272,7 +283,8 @@ type watchedPods struct {
 func watchPods(t *testing.T, o offload) *watchedPods {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &watchedPods{o: o, stopped: make(chan struct{}), finished: map[types.UID]corev1.PodPhase{}, origins: map[string]types.UID{}, cancel: cancel}
+	w := &watchedPods{o: o, stopped: make(chan struct{}), finished: map[types.UID]corev1.PodPhase{},
+		origins: map[string]types.UID{}, cancel: cancel}
 	local := must(rome.Kube.CoreV1().Pods(o.namespace).Watch(ctx, metav1.ListOptions{}))(t)
 	remote := must(milan.Kube.CoreV1().Pods(o.remote).Watch(ctx, metav1.ListOptions{}))(t)
 	go func() {
@@ -322,7 +334,8 @@ func (w *watchedPods) seeRemote(pod *corev1.Pod) {
 		return
 	}
 	if first, ok := w.origins[origin]; ok && first != pod.UID {
-		w.complaints = append(w.complaints, fmt.Sprintf("pod %s was created on milan twice, as %s and %s", pod.Name, first, pod.UID))
+		w.complaints = append(w.complaints,
+			fmt.Sprintf("pod %s was created on milan twice, as %s and %s", pod.Name, first, pod.UID))
 		return
 	}
 	w.origins[origin] = pod.UID
@@ -362,7 +375,8 @@ func podsGetNoProviderToken(t *testing.T) {
 	for _, volume := range remote.Spec.Volumes {
 		t.Errorf("on milan the pod has the volume %s", show(volume))
 	}
-	result := milan.Kubectl(t.Context(), "exec", "-n", o.remote, "web", "--", tester, "ls", "/var/run/secrets/kubernetes.io/serviceaccount")
+	result := milan.Kubectl(t.Context(), "exec", "-n", o.remote, "web", "--", tester, "ls",
+		"/var/run/secrets/kubernetes.io/serviceaccount")
 	if result.Code != 1 {
 		t.Errorf("the container sees %q, want no directory; %v", result.Stdout, result.Err)
 	}

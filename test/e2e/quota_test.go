@@ -28,7 +28,8 @@ func refusesPodsBeyondTheQuota(t *testing.T) {
 	// Each pod requests slightly less than a third of the quota, so that exactly three fit.
 	const pods, fit, percent = 6, 3, 30
 	o := offloaded(t, remoteOnly)
-	offers := must(milan.Federation.FederationV1alpha1().ResourceOffers("liqo-tenant-rome").List(t.Context(), metav1.ListOptions{}))(t)
+	offers := must(milan.Federation.FederationV1alpha1().ResourceOffers("liqo-tenant-rome").List(t.Context(),
+		metav1.ListOptions{}))(t)
 	if len(offers.Items) != 1 {
 		t.Fatalf("milan has %d offers", len(offers.Items))
 	}
@@ -48,11 +49,13 @@ func refusesPodsBeyondTheQuota(t *testing.T) {
 			continue
 		}
 		pod := must(rome.Kube.CoreV1().Pods(o.namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
-		if pod.Status.Phase != corev1.PodPending || !strings.Contains(pod.Status.Message, "cpu: ") || !strings.Contains(pod.Status.Message, " left") {
+		if pod.Status.Phase != corev1.PodPending || !strings.Contains(pod.Status.Message, "cpu: ") ||
+			!strings.Contains(pod.Status.Message, " left") {
 			t.Errorf("pod %s is %s, with the message: %s", name, pod.Status.Phase, pod.Status.Message)
 		}
 		eventually(t, soon, "an event about pod "+name, func(ctx context.Context) (bool, string, error) {
-			result := rome.Kubectl(ctx, "get", "events", "-n", o.namespace, "--field-selector=reason=QuotaExceeded,involvedObject.name="+name, "-o", "name")
+			result := rome.Kubectl(ctx, "get", "events", "-n", o.namespace,
+				"--field-selector=reason=QuotaExceeded,involvedObject.name="+name, "-o", "name")
 			return result.Stdout != "", "", result.Err
 		})
 	}
@@ -67,30 +70,32 @@ func refusesPodsBeyondTheQuota(t *testing.T) {
 // accepted ones. It fails the test unless fit pods were accepted.
 func acceptedPods(t *testing.T, o offload, fit int) (taken []string) {
 	t.Helper()
-	eventually(t, soon, fmt.Sprintf("milan to accept %d pods and refuse the others", fit), func(ctx context.Context) (bool, string, error) {
-		shadows, err := milan.Federation.FederationV1alpha1().ShadowPods(o.remote).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		taken = nil
-		for _, shadow := range shadows.Items {
-			taken = append(taken, shadow.Name)
-		}
-		if len(taken) > fit {
-			t.Errorf("milan accepted %v", taken)
-		}
-		pods, err := rome.Kube.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		refused := 0
-		for _, pod := range pods.Items {
-			if !slices.Contains(taken, pod.Name) && pod.Status.Reason == "QuotaExceeded" {
-				refused++
+	eventually(t, soon, fmt.Sprintf("milan to accept %d pods and refuse the others", fit),
+		func(ctx context.Context) (bool, string, error) {
+			shadows, err := milan.Federation.FederationV1alpha1().ShadowPods(o.remote).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, "", err
 			}
-		}
-		return len(taken) == fit && len(taken)+refused == len(pods.Items), fmt.Sprintf("%v are accepted, and %d of %d pods have a reason", taken, refused, len(pods.Items)), nil
-	})
+			taken = nil
+			for _, shadow := range shadows.Items {
+				taken = append(taken, shadow.Name)
+			}
+			if len(taken) > fit {
+				t.Errorf("milan accepted %v", taken)
+			}
+			pods, err := rome.Kube.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			refused := 0
+			for _, pod := range pods.Items {
+				if !slices.Contains(taken, pod.Name) && pod.Status.Reason == "QuotaExceeded" {
+					refused++
+				}
+			}
+			return len(taken) == fit && len(taken)+refused == len(pods.Items),
+				fmt.Sprintf("%v are accepted, and %d of %d pods have a reason", taken, refused, len(pods.Items)), nil
+		})
 	return taken
 }
 
@@ -109,14 +114,15 @@ func offersExtendedResources(t *testing.T) {
 	}
 	isLent := func(quantity string) {
 		t.Helper()
-		eventually(t, soon, fmt.Sprintf("node %s to have %q of %s", virtualNode, quantity, resourceName), func(ctx context.Context) (bool, string, error) {
-			node, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtualNode, metav1.GetOptions{})
-			if err != nil {
-				return false, "", err
-			}
-			found, ok := node.Status.Allocatable[resourceName]
-			return ok == (quantity != "") && (!ok || found.String() == quantity), show(node.Status.Allocatable), nil
-		})
+		eventually(t, soon, fmt.Sprintf("node %s to have %q of %s", virtualNode, quantity, resourceName),
+			func(ctx context.Context) (bool, string, error) {
+				node, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtualNode, metav1.GetOptions{})
+				if err != nil {
+					return false, "", err
+				}
+				found, ok := node.Status.Allocatable[resourceName]
+				return ok == (quantity != "") && (!ok || found.String() == quantity), show(node.Status.Allocatable), nil
+			})
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
@@ -135,13 +141,15 @@ func offersExtendedResources(t *testing.T) {
 	spec.Containers[0].Resources.Limits = corev1.ResourceList{resourceName: resource.MustParse(wanted)}
 	runReadyPod(t, o.namespace, "first", spec)
 	remote := must(milan.Kube.CoreV1().Pods(o.remote).Get(t.Context(), "first", metav1.GetOptions{}))(t)
-	if requested := remote.Spec.Containers[0].Resources.Requests[resourceName]; remote.Spec.NodeName != owner || requested.String() != wanted {
+	if requested := remote.Spec.Containers[0].Resources.Requests[resourceName]; remote.Spec.NodeName != owner ||
+		requested.String() != wanted {
 		t.Errorf("on milan it is on %s with %s", remote.Spec.NodeName, show(remote.Spec.Containers[0].Resources))
 	}
 	runPod(t, o.namespace, "second", spec)
 	podThat(t, rome, o.namespace, "second", "wait for the quota", func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable && strings.Contains(c.Message, resourceName)
+			return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable &&
+				strings.Contains(c.Message, resourceName)
 		})
 	})
 	kubectl(t, rome, "delete", "pod", "first", "-n", o.namespace, "--timeout=110s")

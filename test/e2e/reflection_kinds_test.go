@@ -58,11 +58,13 @@ spec:
 func reflectsOtherKinds(t *testing.T) {
 	const kinds = `[{"group":"example.com","version":"v1","resource":"widgets"}]`
 	names := func(list, classes string) {
-		helmUpgrade(t, milan, "--reuse-values", "--wait", "--timeout=3m", "--set-json", "policy.reflectedKinds="+list, "--set-json", "policy.ingressClasses="+classes)
+		helmUpgrade(t, milan, "--reuse-values", "--wait", "--timeout=3m", "--set-json", "policy.reflectedKinds="+list,
+			"--set-json", "policy.ingressClasses="+classes)
 		helmUpgrade(t, rome, "--reuse-values", "--wait", "--timeout=3m", "--set-json", "reflection.kinds="+list)
 	}
 	reflecting := func(list string) []string {
-		return []string{"patch", "virtualnode", "milan", "-n", peerNamespace, "--type=merge", "-p", `{"spec":{"reflection":{"kinds":` + list + `}}}`}
+		return []string{"patch", "virtualnode", "milan", "-n", peerNamespace, "--type=merge", "-p",
+			`{"spec":{"reflection":{"kinds":` + list + `}}}`}
 	}
 	t.Cleanup(func() {
 		collect(t)
@@ -108,7 +110,8 @@ func reflectsOtherKinds(t *testing.T) {
 		}
 	}
 	eventually(t, soon, "the widget to be on milan", field(milan, o.remote, ".spec.size", "3"))
-	kubectl(t, milan, "patch", "widget", "wheel", "-n", o.remote, "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Ready"}}`)
+	kubectl(t, milan, "patch", "widget", "wheel", "-n", o.remote, "--subresource=status", "--type=merge", "-p",
+		`{"status":{"phase":"Ready"}}`)
 	eventually(t, soon, "its status to be reflected", field(rome, o.namespace, ".status.phase", "Ready"))
 	kubectl(t, milan, "patch", "widget", "wheel", "-n", o.remote, "--type=merge", "-p", `{"spec":{"size":9}}`)
 	eventually(t, soon, "the drift to be repaired", field(milan, o.remote, ".spec.size", "3"))
@@ -132,7 +135,8 @@ func reflectsOtherKinds(t *testing.T) {
 		})
 	}
 	secretsAre("goes stays")
-	kubectl(t, rome, reflecting(`[{"version":"v1","resource":"secrets","policy":"AllowList"},`+strings.TrimPrefix(kinds, "["))...)
+	kubectl(t, rome, reflecting(`[{"version":"v1","resource":"secrets","policy":"AllowList"},`+strings.TrimPrefix(kinds,
+		"["))...)
 	secretsAre("goes")
 
 	// When a kind is no longer configured, its reflected objects are deleted.

@@ -29,12 +29,14 @@ import (
 func reflectsWhatPodsNeed(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	local, remote := rome.Kube.CoreV1(), milan.Kube.CoreV1()
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"greeting": "ciao"}}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"},
+		Data: map[string]string{"greeting": "ciao"}}
 	must(local.ConfigMaps(o.namespace).Create(t.Context(), settings, metav1.CreateOptions{}))(t)
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{"value": []byte("42")}}
 	must(local.Secrets(o.namespace).Create(t.Context(), key, metav1.CreateOptions{}))(t)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
-		Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		Selector: map[string]string{"app": "web"},
+		Ports:    []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
 	}}
 	must(local.Services(o.namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
 
@@ -43,18 +45,22 @@ func reflectsWhatPodsNeed(t *testing.T) {
 		{Name: "settings", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}},
 		{Name: "rome-ca", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}}}},
 	}
-	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "settings", MountPath: "/settings"}, {Name: "rome-ca", MountPath: "/rome-ca"}}
-	spec.Containers[0].Env = []corev1.EnvVar{{Name: "KEY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-		LocalObjectReference: corev1.LocalObjectReference{Name: "key"}, Key: "value",
-	}}}}
+	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "settings", MountPath: "/settings"},
+		{Name: "rome-ca", MountPath: "/rome-ca"}}
+	spec.Containers[0].Env = []corev1.EnvVar{{Name: "KEY",
+		ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "key"}, Key: "value",
+		}}}}
 	pod := runDeployment(t, o.namespace, "web", 1, spec)[0].Name
 
 	inPod := func(want string, args ...string) {
 		t.Helper()
-		eventually(t, soon, fmt.Sprintf("%v to print %q in pod %s", args, want, pod), func(ctx context.Context) (bool, string, error) {
-			result := milan.Kubectl(ctx, append([]string{"exec", "-n", o.remote, pod, "--", tester}, args...)...)
-			return result.Code == 0 && strings.TrimSpace(result.Stdout) == want, fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
-		})
+		eventually(t, soon, fmt.Sprintf("%v to print %q in pod %s", args, want, pod),
+			func(ctx context.Context) (bool, string, error) {
+				result := milan.Kubectl(ctx, append([]string{"exec", "-n", o.remote, pod, "--", tester}, args...)...)
+				return result.Code == 0 && strings.TrimSpace(result.Stdout) == want,
+					fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
+			})
 	}
 	inPod("ciao", "read", "/settings/greeting")
 	inPod("42", "env", "KEY")
@@ -64,7 +70,8 @@ func reflectsWhatPodsNeed(t *testing.T) {
 	inPod(strings.TrimSpace(ca.Data["ca.crt"]), "read", "/rome-ca/ca.crt")
 
 	// Changes are reflected, also in the running pod.
-	kubectl(t, rome, "patch", "configmap", "settings", "-n", o.namespace, "--type=merge", "-p", `{"data":{"greeting":"salve"}}`)
+	kubectl(t, rome, "patch", "configmap", "settings", "-n", o.namespace, "--type=merge", "-p",
+		`{"data":{"greeting":"salve"}}`)
 	copyHas := func(value string) harness.Condition {
 		return func(ctx context.Context) (bool, string, error) {
 			copied, err := remote.ConfigMaps(o.remote).Get(ctx, "settings", metav1.GetOptions{})
@@ -77,17 +84,20 @@ func reflectsWhatPodsNeed(t *testing.T) {
 	eventually(t, soon, "the change to be on milan", copyHas("salve"))
 
 	// Changes on milan are reverted.
-	kubectl(t, milan, "patch", "configmap", "settings", "-n", o.remote, "--type=merge", "-p", `{"data":{"greeting":"drift"}}`)
+	kubectl(t, milan, "patch", "configmap", "settings", "-n", o.remote, "--type=merge", "-p",
+		`{"data":{"greeting":"drift"}}`)
 	eventually(t, soon, "the drift to be repaired", copyHas("salve"))
 	address := must(remote.Services(o.remote).Get(t.Context(), "web", metav1.GetOptions{}))(t).Spec.ClusterIP
-	must(remote.Services(o.remote).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"selector":{"app":"other"}}}`), metav1.PatchOptions{}))(t)
-	eventually(t, soon, "the Service to select its pods again, at the same address", func(ctx context.Context) (bool, string, error) {
-		copied, err := remote.Services(o.remote).Get(ctx, "web", metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		return copied.Spec.Selector["app"] == "web" && copied.Spec.ClusterIP == address, show(copied.Spec), nil
-	})
+	must(remote.Services(o.remote).Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(`{"spec":{"selector":{"app":"other"}}}`), metav1.PatchOptions{}))(t)
+	eventually(t, soon, "the Service to select its pods again, at the same address",
+		func(ctx context.Context) (bool, string, error) {
+			copied, err := remote.Services(o.remote).Get(ctx, "web", metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return copied.Spec.Selector["app"] == "web" && copied.Spec.ClusterIP == address, show(copied.Spec), nil
+		})
 	kubectl(t, milan, "delete", "secret", "key", "-n", o.remote)
 	eventually(t, soon, "the Secret to be reflected again", func(ctx context.Context) (bool, string, error) {
 		secrets, err := remote.Secrets(o.remote).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=key"})
@@ -112,7 +122,8 @@ func reflectsWhatPodsNeed(t *testing.T) {
 			return err
 		},
 	} {
-		eventually(t, soon, what+" to be gone on milan", func(ctx context.Context) (bool, string, error) { return gone(get(ctx)) })
+		eventually(t, soon, what+" to be gone on milan",
+			func(ctx context.Context) (bool, string, error) { return gone(get(ctx)) })
 	}
 }
 
@@ -133,7 +144,9 @@ func reflectsByteForByte(t *testing.T) {
 		return corev1.Volume{Name: name, VolumeSource: source}
 	}
 	spec := podSpec("serve")
-	spec.Volumes = []corev1.Volume{volume("large", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "large"}}})}
+	spec.Volumes = []corev1.Volume{volume("large",
+		corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "large"}}})}
 	secrets := []*corev1.Secret{
 		{ObjectMeta: metav1.ObjectMeta{Name: "basic"}, Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{corev1.BasicAuthUsernameKey: []byte("user"), corev1.BasicAuthPasswordKey: random[:64]}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "registry"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example.org":{"auth":"dXNlcjpwYXNz"}}}`)}},
@@ -143,25 +156,31 @@ func reflectsByteForByte(t *testing.T) {
 	for _, secret := range secrets {
 		secret.Immutable = ptr.To(true)
 		must(local.Secrets(o.namespace).Create(t.Context(), secret, metav1.CreateOptions{}))(t)
-		spec.Volumes = append(spec.Volumes, volume(secret.Name, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret.Name}}))
+		spec.Volumes = append(spec.Volumes,
+			volume(secret.Name, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret.Name}}))
 	}
 	for _, v := range spec.Volumes {
-		spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
+		spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts,
+			corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
 	}
 	runReadyPod(t, o.namespace, "web", spec)
 
 	configMap := must(remote.ConfigMaps(o.remote).Get(t.Context(), "large", metav1.GetOptions{}))(t)
-	if !ptr.Deref(configMap.Immutable, false) || !maps.Equal(configMap.Data, large.Data) || !maps.EqualFunc(configMap.BinaryData, large.BinaryData, bytes.Equal) {
-		t.Errorf("the reflected ConfigMap has %d bytes and %q, immutable %s", len(configMap.BinaryData["bytes"]), configMap.Data, show(configMap.Immutable))
+	if !ptr.Deref(configMap.Immutable, false) || !maps.Equal(configMap.Data, large.Data) ||
+		!maps.EqualFunc(configMap.BinaryData, large.BinaryData, bytes.Equal) {
+		t.Errorf("the reflected ConfigMap has %d bytes and %q, immutable %s", len(configMap.BinaryData["bytes"]),
+			configMap.Data, show(configMap.Immutable))
 	}
 	for _, secret := range secrets {
 		copied := must(remote.Secrets(o.remote).Get(t.Context(), secret.Name, metav1.GetOptions{}))(t)
 		same := maps.EqualFunc(copied.Data, secret.Data, bytes.Equal)
 		if copied.Type != secret.Type || !ptr.Deref(copied.Immutable, false) || !same {
-			t.Errorf("reflected Secret %s is of type %s, immutable %s, with the same values: %t", secret.Name, copied.Type, show(copied.Immutable), same)
+			t.Errorf("reflected Secret %s is of type %s, immutable %s, with the same values: %t", secret.Name, copied.Type,
+				show(copied.Immutable), same)
 		}
 	}
-	if got := kubectl(t, milan, "exec", "-n", o.remote, "web", "--", tester, "read", "/large/greeting"); strings.TrimSpace(got) != large.Data["greeting"] {
+	if got := kubectl(t, milan, "exec", "-n", o.remote, "web", "--", tester, "read",
+		"/large/greeting"); strings.TrimSpace(got) != large.Data["greeting"] {
 		t.Errorf("the pod reads %q", got)
 	}
 }
@@ -175,7 +194,8 @@ func isUnchanged(t *testing.T, o offload) {
 	local := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Data: map[string]string{"of": "rome"}}
 	local = must(rome.Kube.CoreV1().ConfigMaps(o.namespace).Create(t.Context(), local, metav1.CreateOptions{}))(t)
 	eventually(t, soon, "an event about the conflict", func(ctx context.Context) (bool, string, error) {
-		events, err := rome.Kube.CoreV1().Events(o.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReflectionConflict,involvedObject.uid=" + string(local.UID)})
+		events, err := rome.Kube.CoreV1().Events(o.namespace).List(ctx,
+			metav1.ListOptions{FieldSelector: "reason=ReflectionConflict,involvedObject.uid=" + string(local.UID)})
 		return err == nil && len(events.Items) == 1, fmt.Sprintf("%d events", len(events.Items)), err
 	})
 	now := must(milan.Kube.CoreV1().ConfigMaps(o.remote).Get(t.Context(), "taken", metav1.GetOptions{}))(t)

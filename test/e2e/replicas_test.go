@@ -50,7 +50,8 @@ func twoReplicasOnAnExternalEtcd(t *testing.T) {
 			milan.Kubectl(context.WithoutCancel(t.Context()), "delete", "namespace", name, "--ignore-not-found")
 		}
 	})
-	if err := milan.Install(t.Context(), "apiserver.replicas=2", "controllerManager.replicas=2", "identitySigner.replicas=2",
+	if err := milan.Install(t.Context(), "apiserver.replicas=2", "controllerManager.replicas=2",
+		"identitySigner.replicas=2",
 		"apiserver.etcd.existingSecret=etcd", "apiserver.etcd.servers={"+strings.Join(servers, ",")+"}"); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ func twoReplicasOnAnExternalEtcd(t *testing.T) {
 		for range count {
 			name := fmt.Sprintf("replicas-%d", len(created))
 			eventually(t, soon, "the API to store "+name, func(ctx context.Context) (bool, string, error) {
-				token, err := tokens.Create(ctx, &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+				token, err := tokens.Create(ctx, &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: name}},
+					metav1.CreateOptions{})
 				if apierrors.IsAlreadyExists(err) {
 					// An earlier attempt succeeded, and its response was lost.
 					token, err = tokens.Get(ctx, name, metav1.GetOptions{})
@@ -78,7 +80,8 @@ func twoReplicasOnAnExternalEtcd(t *testing.T) {
 	}
 	create(20)
 	evict := func(pod string) error {
-		return milan.Kube.PolicyV1().Evictions(harness.Namespace).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: harness.Namespace}})
+		return milan.Kube.PolicyV1().Evictions(harness.Namespace).Evict(t.Context(),
+			&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: harness.Namespace}})
 	}
 	eventually(t, soon, "one API server to be evicted", func(context.Context) (bool, string, error) {
 		err := evict("federation-apiserver-0")
@@ -136,7 +139,8 @@ func startEtcd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		must(milan.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
+		must(milan.Kube.CoreV1().Namespaces().Create(t.Context(),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
 		must(milan.Kube.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: "etcd"},
 			Data:       map[string][]byte{"ca.crt": ca.Bundle, "tls.crt": certificate, "tls.key": key},
@@ -151,16 +155,19 @@ func startEtcd(t *testing.T) {
 	const host = "$(POD_NAME).etcd." + etcdNamespace + ".svc"
 	container := corev1.Container{
 		Name: "etcd", Image: etcdImage, ImagePullPolicy: corev1.PullNever,
-		Env: []corev1.EnvVar{{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
+		Env: []corev1.EnvVar{{Name: "POD_NAME",
+			ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
 		Args: []string{
 			"--name=$(POD_NAME)", "--data-dir=/data/etcd", "--log-level=warn",
 			"--listen-client-urls=https://0.0.0.0:2379", "--advertise-client-urls=https://" + host + ":2379",
 			"--listen-peer-urls=https://0.0.0.0:2380", "--initial-advertise-peer-urls=https://" + host + ":2380",
 			"--initial-cluster=" + strings.Join(cluster, ","),
 			"--cert-file=/tls/tls.crt", "--key-file=/tls/tls.key", "--trusted-ca-file=/tls/ca.crt", "--client-cert-auth",
-			"--peer-cert-file=/tls/tls.crt", "--peer-key-file=/tls/tls.key", "--peer-trusted-ca-file=/tls/ca.crt", "--peer-client-cert-auth",
+			"--peer-cert-file=/tls/tls.crt", "--peer-key-file=/tls/tls.key", "--peer-trusted-ca-file=/tls/ca.crt",
+			"--peer-client-cert-auth",
 		},
-		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "tls", MountPath: "/tls", ReadOnly: true}},
+		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"},
+			{Name: "tls", MountPath: "/tls", ReadOnly: true}},
 	}
 	must(milan.Kube.AppsV1().StatefulSets(etcdNamespace).Create(t.Context(), &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "etcd"},

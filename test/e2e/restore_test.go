@@ -36,14 +36,15 @@ func restoresTheStore(t *testing.T) {
 	run := containerRun(podReady(t, milan, o.remote, "web"))
 	for _, cluster := range []*harness.Cluster{rome, milan} {
 		// An object that is deleted between the snapshot and the restore would exist again.
-		eventually(t, soon, "no namespace to be terminating on "+cluster.Name, func(ctx context.Context) (bool, string, error) {
-			namespaces, err := cluster.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return false, "", err
-			}
-			going := slices.DeleteFunc(namespaces.Items, func(n corev1.Namespace) bool { return n.DeletionTimestamp == nil })
-			return len(going) == 0, fmt.Sprintf("%d are", len(going)), nil
-		})
+		eventually(t, soon, "no namespace to be terminating on "+cluster.Name,
+			func(ctx context.Context) (bool, string, error) {
+				namespaces, err := cluster.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+				if err != nil {
+					return false, "", err
+				}
+				going := slices.DeleteFunc(namespaces.Items, func(n corev1.Namespace) bool { return n.DeletionTimestamp == nil })
+				return len(going) == 0, fmt.Sprintf("%d are", len(going)), nil
+			})
 		restoresALostVolume(t, cluster)
 	}
 	restoresADamagedDatabase(t, rome)
@@ -94,19 +95,22 @@ func restoresADamagedDatabase(t *testing.T, c *harness.Cluster) {
 	eventually(t, soon, "a snapshot on the volume", func(ctx context.Context) (bool, string, error) {
 		names, err := playground.Exec(ctx, node, "ls", filepath.Join(directory, "snapshots"))
 		taken := strings.Fields(names)
-		return len(taken) > 0 && slices.Max(taken) > since.UTC().Format("20060102T150405.000Z") && strings.HasSuffix(slices.Max(taken), ".db"), names, err
+		return len(taken) > 0 && slices.Max(taken) > since.UTC().Format("20060102T150405.000Z") &&
+			strings.HasSuffix(slices.Max(taken), ".db"), names, err
 	})
 	scaleAPIServer(t, c, "0")
 	podGone(t, c, harness.Namespace, apiServer)
 	database := filepath.Join(directory, "etcd", "member", "snap", "db")
-	if _, err := playground.Exec(t.Context(), node, "dd", "if=/dev/zero", "of="+database, "bs=64k", "count=1", "conv=notrunc"); err != nil {
+	if _, err := playground.Exec(t.Context(), node, "dd", "if=/dev/zero", "of="+database, "bs=64k", "count=1",
+		"conv=notrunc"); err != nil {
 		t.Fatal(err)
 	}
 	scaleAPIServer(t, c, "1")
-	eventually(t, soon, "the API server of "+c.Name+" to log that etcd gives up", func(ctx context.Context) (bool, string, error) {
-		log := c.Kubectl(ctx, "logs", apiServer, "--namespace", harness.Namespace, "--previous")
-		return strings.Contains(log.Stdout, "etcd gives up"), log.Stdout, log.Err
-	})
+	eventually(t, soon, "the API server of "+c.Name+" to log that etcd gives up",
+		func(ctx context.Context) (bool, string, error) {
+			log := c.Kubectl(ctx, "logs", apiServer, "--namespace", harness.Namespace, "--previous")
+			return strings.Contains(log.Stdout, "etcd gives up"), log.Stdout, log.Err
+		})
 
 	helmUpgrade(t, c, "--reuse-values", "--set", "apiserver.restore=true")
 	waitsForSnapshot(t, c)
@@ -135,7 +139,8 @@ func isRestored(t *testing.T, c *harness.Cluster, before map[string]string) {
 func volumeOf(t *testing.T, c *harness.Cluster) (node, directory string) {
 	t.Helper()
 	pod := must(c.Kube.CoreV1().Pods(harness.Namespace).Get(t.Context(), apiServer, metav1.GetOptions{}))(t)
-	claim := must(c.Kube.CoreV1().PersistentVolumeClaims(harness.Namespace).Get(t.Context(), store, metav1.GetOptions{}))(t)
+	claim := must(c.Kube.CoreV1().PersistentVolumeClaims(harness.Namespace).Get(t.Context(), store,
+		metav1.GetOptions{}))(t)
 	volume := must(c.Kube.CoreV1().PersistentVolumes().Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{}))(t)
 	if volume.Spec.Local == nil {
 		t.Fatalf("volume %s is no directory of a node", volume.Name)
@@ -160,15 +165,16 @@ func keepsTheNewVolume(t *testing.T, c *harness.Cluster, before harness.Snapshot
 // waitsForSnapshot waits until the API server's pod requests a snapshot.
 func waitsForSnapshot(t *testing.T, c *harness.Cluster) {
 	t.Helper()
-	eventually(t, soon, "the API server of "+c.Name+" to request a snapshot", func(ctx context.Context) (bool, string, error) {
-		pod, err := c.Kube.CoreV1().Pods(harness.Namespace).Get(ctx, apiServer, metav1.GetOptions{})
-		if err != nil {
-			return false, err.Error(), nil
-		}
-		running := pod.DeletionTimestamp == nil && len(pod.Status.InitContainerStatuses) == 1 &&
-			pod.Status.InitContainerStatuses[0].State.Running != nil
-		return running, show(pod.Status), nil
-	})
+	eventually(t, soon, "the API server of "+c.Name+" to request a snapshot",
+		func(ctx context.Context) (bool, string, error) {
+			pod, err := c.Kube.CoreV1().Pods(harness.Namespace).Get(ctx, apiServer, metav1.GetOptions{})
+			if err != nil {
+				return false, err.Error(), nil
+			}
+			running := pod.DeletionTimestamp == nil && len(pod.Status.InitContainerStatuses) == 1 &&
+				pod.Status.InitContainerStatuses[0].State.Running != nil
+			return running, show(pod.Status), nil
+		})
 }
 
 // stored returns the UIDs of all objects in the federation store by name.

@@ -35,7 +35,8 @@ func runsTheSampleShop(t *testing.T) {
 			t.Errorf("pod %s is on %s", pod.Name, pod.Spec.NodeName)
 		}
 	}
-	if remote := must(milan.Kube.CoreV1().Pods(o.remote).List(t.Context(), metav1.ListOptions{LabelSelector: "app=meter"}))(t); len(remote.Items) > 0 {
+	if remote := must(milan.Kube.CoreV1().Pods(o.remote).List(t.Context(),
+		metav1.ListOptions{LabelSelector: "app=meter"}))(t); len(remote.Items) > 0 {
 		t.Errorf("%d pods of the DaemonSet are on milan", len(remote.Items))
 	}
 	ingress := must(milan.Kube.NetworkingV1().Ingresses(o.remote).Get(t.Context(), "shop", metav1.GetOptions{}))(t)
@@ -46,20 +47,22 @@ func runsTheSampleShop(t *testing.T) {
 	shopSells(t, o)
 
 	everyMinute := []byte(`{"spec":{"schedule":"* * * * *"}}`)
-	report := must(rome.Kube.BatchV1().CronJobs(o.namespace).Patch(t.Context(), "report", types.MergePatchType, everyMinute, metav1.PatchOptions{}))(t)
-	eventually(t, time.Minute+soon, "a report to be written when it is time", func(ctx context.Context) (bool, string, error) {
-		jobs, err := rome.Kube.BatchV1().Jobs(o.namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		isReport := func(job batchv1.Job) bool { return metav1.IsControlledBy(&job, report) }
-		first := slices.IndexFunc(jobs.Items, isReport)
-		if first < 0 {
-			return false, "no job yet", nil
-		}
-		result := rome.Kubectl(ctx, "logs", "-n", o.namespace, "job/"+jobs.Items[first].Name)
-		return strings.Contains(result.Stdout, "wine:999"), fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
-	})
+	report := must(rome.Kube.BatchV1().CronJobs(o.namespace).Patch(t.Context(), "report", types.MergePatchType,
+		everyMinute, metav1.PatchOptions{}))(t)
+	eventually(t, time.Minute+soon, "a report to be written when it is time",
+		func(ctx context.Context) (bool, string, error) {
+			jobs, err := rome.Kube.BatchV1().Jobs(o.namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			isReport := func(job batchv1.Job) bool { return metav1.IsControlledBy(&job, report) }
+			first := slices.IndexFunc(jobs.Items, isReport)
+			if first < 0 {
+				return false, "no job yet", nil
+			}
+			result := rome.Kubectl(ctx, "logs", "-n", o.namespace, "job/"+jobs.Items[first].Name)
+			return strings.Contains(result.Stdout, "wine:999"), fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
+		})
 }
 
 // shopRuns waits until all pods of the shop are Ready, including the second replica that the
@@ -67,7 +70,8 @@ func runsTheSampleShop(t *testing.T) {
 func shopRuns(t *testing.T, o offload) {
 	t.Helper()
 	apps := rome.Kube.AppsV1()
-	nodes := must(rome.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "liqo.io/type!=virtual-node"}))(t)
+	nodes := must(rome.Kube.CoreV1().Nodes().List(t.Context(),
+		metav1.ListOptions{LabelSelector: "liqo.io/type!=virtual-node"}))(t)
 	for what, condition := range map[string]harness.Condition{
 		"all Deployments to be available": func(ctx context.Context) (bool, string, error) {
 			deployments, err := apps.Deployments(o.namespace).List(ctx, metav1.ListOptions{})
@@ -84,7 +88,8 @@ func shopRuns(t *testing.T, o offload) {
 					waiting = append(waiting, d.Name)
 				}
 			}
-			return len(waiting) == 0 && len(deployments.Items) == 8, fmt.Sprintf("%d Deployments, waiting for %v", len(deployments.Items), waiting), nil
+			return len(waiting) == 0 && len(deployments.Items) == 8,
+				fmt.Sprintf("%d Deployments, waiting for %v", len(deployments.Items), waiting), nil
 		},
 		"the StatefulSet to be ready": func(ctx context.Context) (bool, string, error) {
 			set, err := apps.StatefulSets(o.namespace).Get(ctx, "stock", metav1.GetOptions{})
@@ -95,7 +100,8 @@ func shopRuns(t *testing.T, o offload) {
 			if err != nil {
 				return false, "", err
 			}
-			return int(set.Status.NumberReady) == len(nodes.Items) && int(set.Status.DesiredNumberScheduled) == len(nodes.Items), show(set.Status), nil
+			return int(set.Status.NumberReady) == len(nodes.Items) && int(set.Status.DesiredNumberScheduled) == len(nodes.Items),
+				show(set.Status), nil
 		},
 		"the Job to be complete": func(ctx context.Context) (bool, string, error) {
 			job, err := rome.Kube.BatchV1().Jobs(o.namespace).Get(ctx, "seed", metav1.GetOptions{})
@@ -125,10 +131,11 @@ func shopAnswers(t *testing.T, method, url string, fragments ...string) {
 func shopSells(t *testing.T, o offload) {
 	t.Helper()
 	front := "http://" + forward(t, rome, o.namespace, "deployment/front", "8080")
-	eventually(t, soon, "every part of the shop to be found by the others", func(ctx context.Context) (bool, string, error) {
-		result := harness.Run(harness.Command(ctx, "curl", "--silent", "--max-time", "5", front+"/"))
-		return strings.Contains(result.Stdout, "0 in the cart"), result.Stdout, nil
-	})
+	eventually(t, soon, "every part of the shop to be found by the others",
+		func(ctx context.Context) (bool, string, error) {
+			result := harness.Run(harness.Command(ctx, "curl", "--silent", "--max-time", "5", front+"/"))
+			return strings.Contains(result.Stdout, "0 in the cart"), result.Stdout, nil
+		})
 	shopAnswers(t, http.MethodGet, front+"/", "The corner shop", "wine: 13.20 EUR, 1000 left", "0 in the cart")
 	shopAnswers(t, http.MethodPost, front+"/cart?product=wine", `["wine"]`)
 	shopAnswers(t, http.MethodPost, front+"/checkout", `"product":"wine","paid":"13.20 EUR"`, `"tracking":"pigeon-`)

@@ -45,13 +45,15 @@ func grantsStorage(t *testing.T, amount string) {
 func offersStorage(t *testing.T, provider *harness.Cluster, amount string, classes ...string) {
 	t.Helper()
 	offered := `["` + strings.Join(classes, `","`) + `"]`
-	patch := fmt.Sprintf(`{"spec":{"incomingPolicy":{"limits":{"requests.storage":%q},"storageClasses":%s}}}`, amount, offered)
+	patch := fmt.Sprintf(`{"spec":{"incomingPolicy":{"limits":{"requests.storage":%q},"storageClasses":%s}}}`,
+		amount, offered)
 	kubectl(t, provider, "patch", "fc", "rome", "--type=merge", "-p", patch)
 	t.Cleanup(func() {
 		provider.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", "rome", "--type=merge", "-p",
 			`{"spec":{"incomingPolicy":{"limits":null,"storageClasses":null}}}`)
 	})
-	isPrinted(t, rome, "get virtualnode -n liqo-peer-"+provider.Name+" -o jsonpath={.items[*].status.storageClasses}", offered)
+	isPrinted(t, rome, "get virtualnode -n liqo-peer-"+provider.Name+" -o jsonpath={.items[*].status.storageClasses}",
+		offered)
 }
 
 // storing returns a StatefulSet whose pods run on different nodes. Each pod mounts a claim of the
@@ -74,7 +76,8 @@ func storing(name string, replicas int32) *appsv1.StatefulSet {
 					}},
 					Containers: []corev1.Container{{
 						Name: "writer", Image: toolsImage, ImagePullPolicy: corev1.PullIfNotPresent,
-						Command:      []string{"sh", "-c", "hostname >>/data/starts && sync && trap 'exit 0' TERM; while true; do sleep 1; done"},
+						Command: []string{"sh", "-c",
+							"hostname >>/data/starts && sync && trap 'exit 0' TERM; while true; do sleep 1; done"},
 						VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 						ReadinessProbe: &corev1.Probe{
 							ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"test", "-s", "/data/starts"}}},
@@ -104,17 +107,19 @@ func starts(t *testing.T, namespace, pod string) int {
 }
 
 // volumeThat waits until a VirtualVolume meets a condition. what describes the condition.
-func volumeThat(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.VirtualVolume) bool) *v1alpha1.VirtualVolume {
+func volumeThat(t *testing.T, namespace, name, what string,
+	wanted func(*v1alpha1.VirtualVolume) bool) *v1alpha1.VirtualVolume {
 	t.Helper()
 	var volume *v1alpha1.VirtualVolume
-	eventually(t, soon, fmt.Sprintf("virtual volume %s/%s to %s", namespace, name, what), func(ctx context.Context) (bool, string, error) {
-		var err error
-		volume, err = rome.Federation.FederationV1alpha1().VirtualVolumes(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		return wanted(volume), show(volume.Status), nil
-	})
+	eventually(t, soon, fmt.Sprintf("virtual volume %s/%s to %s", namespace, name, what),
+		func(ctx context.Context) (bool, string, error) {
+			var err error
+			volume, err = rome.Federation.FederationV1alpha1().VirtualVolumes(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return wanted(volume), show(volume.Status), nil
+		})
 	return volume
 }
 
@@ -131,7 +136,8 @@ func volumesFollowTheirPods(t *testing.T) {
 			replicas++
 		}
 	}
-	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("db", int32(replicas)), metav1.CreateOptions{}))(t)
+	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("db", int32(replicas)),
+		metav1.CreateOptions{}))(t)
 	first := podsReady(t, rome, o.namespace, "app=db", replicas)
 	stored := map[string]string{}
 	remoteClaim := ""
@@ -142,7 +148,8 @@ func volumesFollowTheirPods(t *testing.T) {
 		want := ""
 		if pod.Spec.NodeName == virtualNode {
 			want, remoteClaim = "milan", volume.Name
-			claim := must(milan.Kube.CoreV1().PersistentVolumeClaims(o.remote).Get(t.Context(), volume.Status.Location.ClaimName, metav1.GetOptions{}))(t)
+			claim := must(milan.Kube.CoreV1().PersistentVolumeClaims(o.remote).Get(t.Context(), volume.Status.Location.ClaimName,
+				metav1.GetOptions{}))(t)
 			if got := ptr.Deref(claim.Spec.StorageClassName, ""); claim.Status.Phase != corev1.ClaimBound || got != realClass {
 				t.Errorf("claim %s on milan is %s with class %s", claim.Name, claim.Status.Phase, got)
 			}
@@ -166,7 +173,8 @@ func volumesFollowTheirPods(t *testing.T) {
 		}
 	}
 
-	kubectl(t, rome, "patch", "pvc", remoteClaim, "-n", o.namespace, "-p", `{"spec":{"resources":{"requests":{"storage":"96Mi"}}}}`)
+	kubectl(t, rome, "patch", "pvc", remoteClaim, "-n", o.namespace, "-p",
+		`{"spec":{"resources":{"requests":{"storage":"96Mi"}}}}`)
 	isPrinted(t, rome, "get pvc "+remoteClaim+" -n "+o.namespace+" -o jsonpath={.status.capacity.storage}", "96Mi")
 
 	kubectl(t, rome, "delete", "statefulset", "db", "-n", o.namespace, "--timeout=110s")
@@ -183,7 +191,8 @@ func refusesStorageBeyondTheQuota(t *testing.T) {
 	grantsStorage(t, "32Mi")
 	o := offloaded(t, remoteOnly)
 	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("big", 1), metav1.CreateOptions{}))(t)
-	podThat(t, rome, o.namespace, "big-0", "be unschedulable", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
+	podThat(t, rome, o.namespace, "big-0", "be unschedulable",
+		func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
 	if got := kubectl(t, milan, "get", "shvc", "-n", o.remote, "-o", "name"); got != "" {
 		t.Errorf("milan has %s", got)
 	}
@@ -199,12 +208,14 @@ func storedDataBlocksUnpeering(t *testing.T) {
 	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("db", 1), metav1.CreateOptions{}))(t)
 	pod := podReady(t, rome, o.namespace, "db-0")
 	t.Cleanup(func() {
-		rome.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", "milan", "--type=merge", "-p", `{"spec":{"outgoing":"Enabled"}}`)
+		rome.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", "milan", "--type=merge", "-p",
+			`{"spec":{"outgoing":"Enabled"}}`)
 	})
 	kubectl(t, rome, "patch", "fc", "milan", "--type=merge", "-p", `{"spec":{"outgoing":"Disabled"}}`)
 	const condition = `get fc milan -o jsonpath={.status.conditions[?(@.type=="VolumesReleased")].reason}`
 	isPrinted(t, rome, condition, "VolumesRemain")
-	message := kubectl(t, rome, "get", "fc", "milan", "-o", `jsonpath={.status.conditions[?(@.type=="VolumesReleased")].message}`)
+	message := kubectl(t, rome, "get", "fc", "milan", "-o",
+		`jsonpath={.status.conditions[?(@.type=="VolumesReleased")].message}`)
 	if !strings.Contains(message, o.namespace+"/data-db-0") {
 		t.Errorf("the condition does not name the volume: %s", message)
 	}
@@ -232,18 +243,20 @@ func unoffloadingKeepsData(t *testing.T) {
 		return v.Status.Phase == v1alpha1.VirtualVolumeBound
 	}).Status.Location.ClaimName
 	kubectl(t, rome, "delete", "namespaceoffloading", "offloading", "-n", o.namespace, "--wait=false")
-	eventually(t, soon, "the condition VolumesReleased to name the volume", func(ctx context.Context) (bool, string, error) {
-		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		for _, c := range nsof.Status.Conditions {
-			if c.Type == v1alpha1.ConditionVolumesReleased && c.Status == metav1.ConditionFalse {
-				return strings.Contains(c.Message, "data-db-0"), c.Message, nil
+	eventually(t, soon, "the condition VolumesReleased to name the volume",
+		func(ctx context.Context) (bool, string, error) {
+			nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx,
+				v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
 			}
-		}
-		return false, show(nsof.Status), nil
-	})
+			for _, c := range nsof.Status.Conditions {
+				if c.Type == v1alpha1.ConditionVolumesReleased && c.Status == metav1.ConditionFalse {
+					return strings.Contains(c.Message, "data-db-0"), c.Message, nil
+				}
+			}
+			return false, show(nsof.Status), nil
+		})
 	podGone(t, milan, o.remote, "db-0")
 	bound := must(milan.Kube.CoreV1().PersistentVolumeClaims(o.remote).Get(t.Context(), claim, metav1.GetOptions{}))(t)
 	if bound.Status.Phase != corev1.ClaimBound || bound.DeletionTimestamp != nil {
@@ -266,8 +279,10 @@ func (f fabric) movesAVolume(t *testing.T) {
 	followsItsData(t, o, storing("db", 1), v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
 	// Logs of a pod that is being deleted cannot be read.
 	isPrinted(t, rome, "get pods -n "+o.namespace+" -l storage.liqo.io/move -o name", "")
-	runsThePage(t, rome, "debugging.md", "namespace=demo pod=web-7d5f service=web", "namespace="+o.namespace+" pod=db-0 service=db",
-		"claims=bank claim=data-database-0", "claims="+o.namespace+" claim="+movedClaim, "heap.out", filepath.Join(t.TempDir(), "heap.out"))
+	runsThePage(t, rome, "debugging.md", "namespace=demo pod=web-7d5f service=web",
+		"namespace="+o.namespace+" pod=db-0 service=db",
+		"claims=bank claim=data-database-0", "claims="+o.namespace+" claim="+movedClaim, "heap.out",
+		filepath.Join(t.TempDir(), "heap.out"))
 	podReady(t, rome, o.namespace, "db-0")
 }
 
@@ -279,7 +294,8 @@ func (f fabric) movesVolumesUnderPodSecurity(t *testing.T) {
 	kubectl(t, rome, "label", "namespace", o.namespace, "pod-security.kubernetes.io/enforce=restricted")
 	set := storing("db", 1)
 	set.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{
-		RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1000), FSGroup: ptr.To[int64](1000), RunAsNonRoot: ptr.To(true),
+		RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1000), FSGroup: ptr.To[int64](1000),
+		RunAsNonRoot:   ptr.To(true),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 	set.Spec.Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
@@ -295,7 +311,8 @@ func movesBetweenProviders(t *testing.T) {
 		offersStorage(t, leaf, "1Gi", realClass)
 	}
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-	followsItsData(t, o, storing("db", 1), v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{ClusterName: "naples"}, v1alpha1.MoveTarget{Local: true})
+	followsItsData(t, o, storing("db", 1), v1alpha1.MoveTarget{ClusterName: "milan"},
+		v1alpha1.MoveTarget{ClusterName: "naples"}, v1alpha1.MoveTarget{Local: true})
 }
 
 // followsItsData runs the StatefulSet set, whose name is db, on any node, and moves its volume to
@@ -310,17 +327,20 @@ func followsItsData(t *testing.T, o offload, set *appsv1.StatefulSet, targets ..
 	stored := volumeThat(t, o.namespace, "data-db-0", "be bound", func(v *v1alpha1.VirtualVolume) bool {
 		return v.Status.Phase == v1alpha1.VirtualVolumeBound && v.Status.Location != nil
 	})
-	first := 1 + slices.IndexFunc(targets, func(target v1alpha1.MoveTarget) bool { return target.ClusterName == stored.Status.Location.ClusterName })
+	first := 1 + slices.IndexFunc(targets,
+		func(target v1alpha1.MoveTarget) bool { return target.ClusterName == stored.Status.Location.ClusterName })
 	targets = slices.Concat(targets[first:], targets[:first])
 	for started, target := range targets {
 		move := &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: target}}
-		planned := must(volumes.CreateMove(t.Context(), "data-db-0", move, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))(t)
+		planned := must(volumes.CreateMove(t.Context(), "data-db-0", move,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))(t)
 		if planned.Status.Plan == nil || planned.Status.Plan.EvictedPodCount != 1 {
 			t.Errorf("the plan is %s", show(planned.Status.Plan))
 		}
 		must(volumes.CreateMove(t.Context(), "data-db-0", move, metav1.CreateOptions{}))(t)
 		moved := volumeThat(t, o.namespace, "data-db-0", "be moved", func(v *v1alpha1.VirtualVolume) bool {
-			return v.Status.Move != nil && v.Status.Move.CompletionTime != nil && v.Spec.Move != nil && v.Status.Move.ID == v.Spec.Move.ID
+			return v.Status.Move != nil && v.Status.Move.CompletionTime != nil && v.Spec.Move != nil &&
+				v.Status.Move.ID == v.Spec.Move.ID
 		})
 		if moved.Status.Move.Phase != v1alpha1.MoveSucceeded || moved.Status.Location.ClusterName != target.ClusterName {
 			t.Fatalf("the move ended as %s", show(moved.Status))

@@ -77,7 +77,8 @@ func logs(t *testing.T) {
 
 	// sinceTime has a granularity of one second.
 	since := written.Truncate(time.Second).Add(time.Second)
-	eventually(t, soon, "another second", func(context.Context) (bool, string, error) { return time.Now().After(since), "", nil })
+	eventually(t, soon, "another second",
+		func(context.Context) (bool, string, error) { return time.Now().After(since), "", nil })
 	writeLogLine(t, o.remote, "web", "three")
 	following.shows(t, "three\n")
 	if got := log("--since-time=" + since.UTC().Format(time.RFC3339)); got != "three\n" {

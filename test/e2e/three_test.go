@@ -111,7 +111,8 @@ func runsOn(t *testing.T, o offload, c *harness.Cluster, spec corev1.PodSpec) pa
 		namespace = o.remote
 		spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeOf(c)}
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: map[string]string{"app": "web", "run": c.Name}}, Spec: spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: c.Name,
+		Labels: map[string]string{"app": "web", "run": c.Name}}, Spec: spec}
 	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 	local := podReady(t, rome, o.namespace, c.Name)
 	return part{caller{c, podReady(t, c, namespace, c.Name)}, local}
@@ -171,7 +172,8 @@ func (h hub) leavesReachEachOther(t *testing.T) {
 	// When a pod is deleted, its external addresses are released, and other pods keep theirs.
 	kubectl(t, rome, "delete", "pod", naples.Name, "-n", o.namespace, "--timeout=110s")
 	externalAddressesAre(t, mappingKey(naples, parts[milan]))
-	parts[milan].prints(t, looksUp(h.calls(t, parts[milan], parts[rome], given), parts[milan].pod.Status.PodIP), "lookup", "all")
+	parts[milan].prints(t, looksUp(h.calls(t, parts[milan], parts[rome], given), parts[milan].pod.Status.PodIP),
+		"lookup", "all")
 	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=110s")
 	externalAddressesAre(t)
 }
@@ -226,19 +228,21 @@ func externalAddressesAre(t *testing.T, want ...string) map[string]string {
 	}
 	slices.Sort(want)
 	var given map[string]string
-	eventually(t, soon, fmt.Sprintf("rome to allocate addresses for %q", want), func(ctx context.Context) (bool, string, error) {
-		list, err := rome.Federation.FederationV1alpha1().AddressMappings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		given = map[string]string{}
-		for _, m := range list.Items {
-			if m.Spec.Pool == "external" {
-				given[names[m.Spec.ClusterID]+" reaches "+m.Spec.Address] = m.Spec.Mapped
+	eventually(t, soon, fmt.Sprintf("rome to allocate addresses for %q", want),
+		func(ctx context.Context) (bool, string, error) {
+			list, err := rome.Federation.FederationV1alpha1().AddressMappings(metav1.NamespaceAll).List(ctx,
+				metav1.ListOptions{})
+			if err != nil {
+				return false, "", err
 			}
-		}
-		return slices.Equal(slices.Sorted(maps.Keys(given)), want), show(given), nil
-	})
+			given = map[string]string{}
+			for _, m := range list.Items {
+				if m.Spec.Pool == "external" {
+					given[names[m.Spec.ClusterID]+" reaches "+m.Spec.Address] = m.Spec.Mapped
+				}
+			}
+			return slices.Equal(slices.Sorted(maps.Keys(given)), want), show(given), nil
+		})
 	return given
 }
 
@@ -246,7 +250,8 @@ func externalAddressesAre(t *testing.T, want ...string) map[string]string {
 // rome's API server. The pod uses the address of rome's Service kubernetes, which is also the
 // address of the same Service on the leaf.
 func consumersAPIServerThroughTunnels(t *testing.T) {
-	api := must(rome.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t).Spec.ClusterIP
+	api := must(rome.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes",
+		metav1.GetOptions{}))(t).Spec.ClusterIP
 	server := "https://" + api + ":443"
 	setsValues(t, rome, "consumerAPIServer="+server, "consumerAPIServerThroughTunnels=true")
 	o := offloaded(t, remoteOnly)
@@ -287,7 +292,8 @@ func hasNoPeers(t *testing.T, c *harness.Cluster) {
 		if err != nil {
 			return false, "", err
 		}
-		mappings, err := c.Federation.FederationV1alpha1().AddressMappings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+		mappings, err := c.Federation.FederationV1alpha1().AddressMappings(metav1.NamespaceAll).List(ctx,
+			metav1.ListOptions{})
 		if err != nil {
 			return false, "", err
 		}

@@ -121,10 +121,12 @@ func (s site) heals(t *testing.T, within time.Duration, before map[string][]stri
 		other := otherThan(c)
 		for i, from := range s.pods[c] {
 			to := s.pods[other][i%len(s.pods[other])]
-			url, want := "http://"+s.seenFrom(t, c, to.pod.Status.PodIP)+":8080/client", s.seenFrom(t, other, from.pod.Status.PodIP)
+			url, want := "http://"+s.seenFrom(t, c, to.pod.Status.PodIP)+":8080/client",
+				s.seenFrom(t, other, from.pod.Status.PodIP)
 			eventually(t, within, fmt.Sprintf("%s to reach %s", from, to), func(ctx context.Context) (bool, string, error) {
 				result := c.Kubectl(ctx, "exec", "-n", from.pod.Namespace, from.pod.Name, "--", tester, "get", url)
-				return strings.TrimSpace(result.Stdout) == want, fmt.Sprintf("%q, %v, want %q", result.Stdout, result.Err, want), nil
+				return strings.TrimSpace(result.Stdout) == want,
+					fmt.Sprintf("%q, %v, want %q", result.Stdout, result.Err, want), nil
 			})
 		}
 	}
@@ -132,17 +134,18 @@ func (s site) heals(t *testing.T, within time.Duration, before map[string][]stri
 		tunnelIs(t, c, v1alpha1.TunnelConnected)
 	}
 	for _, node := range realNodes(t, rome) {
-		eventually(t, within, "node "+node.Name+" to have the same objects as before, each once", func(ctx context.Context) (bool, string, error) {
-			now, err := holdings(ctx, node.Name)
-			if err != nil {
-				return false, "", err
-			}
-			saw := strings.Join(now, "\n") + "\nand before\n" + strings.Join(before[node.Name], "\n")
-			if before != nil {
-				return slices.Equal(now, before[node.Name]), saw, nil
-			}
-			return len(slices.Compact(slices.Clone(now))) == len(now), saw, nil
-		})
+		eventually(t, within, "node "+node.Name+" to have the same objects as before, each once",
+			func(ctx context.Context) (bool, string, error) {
+				now, err := holdings(ctx, node.Name)
+				if err != nil {
+					return false, "", err
+				}
+				saw := strings.Join(now, "\n") + "\nand before\n" + strings.Join(before[node.Name], "\n")
+				if before != nil {
+					return slices.Equal(now, before[node.Name]), saw, nil
+				}
+				return len(slices.Compact(slices.Clone(now))) == len(now), saw, nil
+			})
 	}
 }
 
@@ -150,7 +153,8 @@ func (s site) heals(t *testing.T, within time.Duration, before map[string][]stri
 // Lines omit values that differ between otherwise equal objects, such as the index of a link.
 func holdings(ctx context.Context, node string) ([]string, error) {
 	var all []string
-	for _, command := range []string{"ip -o link show", "ip rule show", "ip -6 rule show", "ip route show table all proto 58", "iptables-save", "ip6tables-save"} {
+	for _, command := range []string{"ip -o link show", "ip rule show", "ip -6 rule show",
+		"ip route show table all proto 58", "iptables-save", "ip6tables-save"} {
 		output, err := playground.Exec(ctx, node, strings.Fields(command)...)
 		if err != nil {
 			return nil, fmt.Errorf("%s on %s: %w", command, node, err)
@@ -181,13 +185,15 @@ func holdings(ctx context.Context, node string) ([]string, error) {
 // tunnelIs waits until the gateway of a cluster reports this phase of its tunnel.
 func tunnelIs(t *testing.T, c *harness.Cluster, phase v1alpha1.TunnelPhase) {
 	t.Helper()
-	eventually(t, soon, fmt.Sprintf("the tunnel of %s to be %s", c.Name, phase), func(ctx context.Context) (bool, string, error) {
-		te, err := c.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, otherThan(c).Name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		return te.Status.Phase == phase, show(te.Status), nil
-	})
+	eventually(t, soon, fmt.Sprintf("the tunnel of %s to be %s", c.Name, phase),
+		func(ctx context.Context) (bool, string, error) {
+			te, err := c.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, otherThan(c).Name,
+				metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return te.Status.Phase == phase, show(te.Status), nil
+		})
 }
 
 // routeAgentIsKilled kills the route agent of a node.
@@ -203,7 +209,8 @@ func routeAgentsPodIsDeleted(t *testing.T, s site) {
 			return must(playground.Exec(t.Context(), agent.Spec.NodeName, "ip", "-o", "link", "show", "liqo.vxlan"))(t)
 		}
 		before := overlay()
-		if err := rome.Kube.CoreV1().Pods(agent.Namespace).Delete(t.Context(), agent.Name, metav1.DeleteOptions{}); err != nil {
+		if err := rome.Kube.CoreV1().Pods(agent.Namespace).Delete(t.Context(), agent.Name,
+			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		podsReady(t, rome, agent.Namespace, "app.kubernetes.io/name=federation-route", len(realNodes(t, rome)))
@@ -234,7 +241,8 @@ func (s site) whileMilanSends(t *testing.T, do func(agent *corev1.Pod)) {
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	go func() {
-		got, err := playground.Exec(ctx, node, "curl", "--silent", "--show-error", "--limit-rate", "2M", "--output", "/dev/null",
+		got, err := playground.Exec(ctx, node, "curl", "--silent", "--show-error", "--limit-rate", "2M",
+			"--output", "/dev/null",
 			"--write-out", "%{size_download}", "http://"+seen+":8080/zeros/"+bytes)
 		done <- transfer{got, err}
 	}()
@@ -255,28 +263,33 @@ var longestGap = regexp.MustCompile(`longest gap (\S+)\.\n`)
 // Rome's gateway must create a new key, and milan must use the new public key.
 func keyIsRotated(t *testing.T, s site) {
 	from, to := s.pods[rome][0].pod, s.pods[milan][0].pod
-	cmd := rome.KubectlCommand(t.Context(), "exec", "-i", "-n", from.Namespace, from.Name, "--", tester, "beat", net.JoinHostPort(s.seenFrom(t, rome, to.Status.PodIP), "8080"))
+	cmd := rome.KubectlCommand(t.Context(), "exec", "-i", "-n", from.Namespace, from.Name, "--", tester, "beat",
+		net.JoinHostPort(s.seenFrom(t, rome, to.Status.PodIP), "8080"))
 	input := must(cmd.StdinPipe())(t)
 	beating := start(t, cmd)
 	beating.shows(t, "beating")
 	secrets := rome.Kube.CoreV1().Secrets(harness.Namespace)
-	older := string(must(secrets.Get(t.Context(), v1alpha1.WireGuardSecret, metav1.GetOptions{}))(t).Data[v1alpha1.WireGuardPublicKey])
+	older := string(must(secrets.Get(t.Context(), v1alpha1.WireGuardSecret,
+		metav1.GetOptions{}))(t).Data[v1alpha1.WireGuardPublicKey])
 	kubectl(t, rome, "delete", "secret", v1alpha1.WireGuardSecret, "-n", harness.Namespace)
 	eventually(t, soon, "milan to use rome's new key", func(ctx context.Context) (bool, string, error) {
 		secret, err := secrets.Get(ctx, v1alpha1.WireGuardSecret, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
-		own, err := rome.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, milan.Name, metav1.GetOptions{})
+		own, err := rome.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, milan.Name,
+			metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
-		endpoint, err := milan.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, rome.Name, metav1.GetOptions{})
+		endpoint, err := milan.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, rome.Name,
+			metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
 		newer := string(secret.Data[v1alpha1.WireGuardPublicKey])
-		saw := fmt.Sprintf("the Secret has %s, rome's gateway %s, milan has %s; before it was %s", newer, own.Status.PublicKey, endpoint.Spec.PublicKey, older)
+		saw := fmt.Sprintf("the Secret has %s, rome's gateway %s, milan has %s; before it was %s", newer,
+			own.Status.PublicKey, endpoint.Spec.PublicKey, older)
 		return newer != older && own.Status.PublicKey == newer && endpoint.Spec.PublicKey == newer, saw, nil
 	})
 	must(0, input.Close())(t)
@@ -290,7 +303,9 @@ func keyIsRotated(t *testing.T, s site) {
 // oneDirectionIsCut drops the packets from rome to milan, and not those from milan to rome.
 func oneDirectionIsCut(t *testing.T, s site) {
 	address := must(netip.ParseAddr(nodeAddress(realNodes(t, milan)[0])))(t)
-	defer filtered(t, s.gateway(t), "chain out { type filter hook output priority 0 ; ip daddr "+netip.PrefixFrom(address, 24).Masked().String()+" meta l4proto udp drop ; }")()
+	defer filtered(t, s.gateway(t),
+		"chain out { type filter hook output priority 0 ; ip daddr "+netip.PrefixFrom(address,
+			24).Masked().String()+" meta l4proto udp drop ; }")()
 	for _, c := range []*harness.Cluster{rome, milan} {
 		tunnelIs(t, c, v1alpha1.TunnelConnecting)
 	}
@@ -333,19 +348,21 @@ func gatewaysStay(t *testing.T, c *harness.Cluster) {
 	leases := c.Kube.CoordinationV1().Leases(harness.Namespace)
 	before := must(leases.Get(t.Context(), v1alpha1.GatewayName, metav1.GetOptions{}))(t)
 	renewals, last := 0, before.Spec.RenewTime
-	eventually(t, soon, "the active gateway to have renewed its Lease three times", func(ctx context.Context) (bool, string, error) {
-		now, err := leases.Get(ctx, v1alpha1.GatewayName, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		if diff := cmp.Diff([]any{before.Spec.HolderIdentity, before.Spec.LeaseTransitions}, []any{now.Spec.HolderIdentity, now.Spec.LeaseTransitions}); diff != "" {
-			t.Fatalf("another gateway became the active one (-before +after):\n%s", diff)
-		}
-		if !now.Spec.RenewTime.Equal(last) {
-			renewals, last = renewals+1, now.Spec.RenewTime
-		}
-		return renewals == 3, fmt.Sprintf("%d times", renewals), nil
-	})
+	eventually(t, soon, "the active gateway to have renewed its Lease three times",
+		func(ctx context.Context) (bool, string, error) {
+			now, err := leases.Get(ctx, v1alpha1.GatewayName, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			if diff := cmp.Diff([]any{before.Spec.HolderIdentity, before.Spec.LeaseTransitions},
+				[]any{now.Spec.HolderIdentity, now.Spec.LeaseTransitions}); diff != "" {
+				t.Fatalf("another gateway became the active one (-before +after):\n%s", diff)
+			}
+			if !now.Spec.RenewTime.Equal(last) {
+				renewals, last = renewals+1, now.Spec.RenewTime
+			}
+			return renewals == 3, fmt.Sprintf("%d times", renewals), nil
+		})
 }
 
 // filtered adds nftables chains to a node, and returns a function that deletes them.

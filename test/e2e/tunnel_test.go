@@ -69,10 +69,12 @@ func withoutNetwork(t *testing.T) {
 		// Helm keeps the old value if the new one is null, and reads {} as a list with one empty
 		// string.
 		helmUpgrade(t, c, "--reuse-values", "--wait", "--timeout=3m", "--set=networking=None", "--set=network.enabled=false",
-			"--set=network.gateway.service.enabled=false", "--set-json=network.podCIDRs=[]", "--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]")
+			"--set=network.gateway.service.enabled=false", "--set-json=network.podCIDRs=[]",
+			"--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]")
 		// The old controller manager would create the deleted objects again, so its replacement has
 		// to run first.
-		if _, err := podsAreReady(ctx, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager", 1); err != nil {
+		if _, err := podsAreReady(ctx, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager",
+			1); err != nil {
 			t.Error(err)
 		}
 		for _, kept := range [][]string{
@@ -90,7 +92,8 @@ func withoutNetwork(t *testing.T) {
 func tunnelValues(t *testing.T, c *harness.Cluster) []string {
 	t.Helper()
 	nodes := netip.PrefixFrom(must(netip.ParseAddr(nodeAddress(realNodes(t, c)[0])))(t), 24).Masked()
-	services := must(c.Kube.NetworkingV1().ServiceCIDRs().Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t).Spec.CIDRs
+	services := must(c.Kube.NetworkingV1().ServiceCIDRs().Get(t.Context(), "kubernetes",
+		metav1.GetOptions{}))(t).Spec.CIDRs
 	values := []string{
 		"networking=Tunnel", "network.enabled=true", "network.gateway.tolerations[0].operator=Exists",
 		"network.podCIDRs={" + podCIDR(c) + "}",
@@ -152,14 +155,16 @@ func kernels(ctx context.Context, c *harness.Cluster) (map[string]string, error)
 	for _, node := range nodes.Items {
 		var holds []string
 		for _, command := range []string{
-			"ip -o link show", "ip rule show", "ip -6 rule show", "ip route show table all proto 58", "ip netns list", "iptables-save", "ip6tables-save",
+			"ip -o link show", "ip rule show", "ip -6 rule show", "ip route show table all proto 58", "ip netns list",
+			"iptables-save", "ip6tables-save",
 		} {
 			output, err := playground.Exec(ctx, node.Name, strings.Fields(command)...)
 			if err != nil {
 				return nil, fmt.Errorf("%s on %s: %w", command, node.Name, err)
 			}
 			for line := range strings.Lines(output) {
-				if componentNames.MatchString(line) || strings.HasSuffix(command, "rule show") || strings.Contains(command, "proto") {
+				if componentNames.MatchString(line) || strings.HasSuffix(command, "rule show") ||
+					strings.Contains(command, "proto") {
 					holds = append(holds, line)
 				}
 			}
@@ -191,9 +196,11 @@ func agreedBetween(t *testing.T, a, b *harness.Cluster) fabric {
 	for _, c := range f.between {
 		other := f.otherThan(c)
 		networkingWith(t, c, other, v1alpha1.PeeringEstablished)
-		te := must(c.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(t.Context(), other.Name, metav1.GetOptions{}))(t)
+		te := must(c.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(t.Context(), other.Name,
+			metav1.GetOptions{}))(t)
 		f.sees[c] = te.Spec.Remote
-		external := must(c.Federation.FederationV1alpha1().AddressPools().Get(t.Context(), "external", metav1.GetOptions{}))(t).Spec.CIDRs
+		external := must(c.Federation.FederationV1alpha1().AddressPools().Get(t.Context(), "external",
+			metav1.GetOptions{}))(t).Spec.CIDRs
 		for _, m := range te.Spec.Remote {
 			remapped := m.CIDR != m.Mapped
 			if conflict := podCIDR(c) == m.CIDR || slices.Contains(external, m.CIDR); remapped != conflict {
@@ -227,7 +234,8 @@ func (f fabric) seenFrom(t *testing.T, c *harness.Cluster, address string) strin
 		}
 		within := ^uint32(0) >> own.Bits()
 		bytes, base := a.As4(), mapped.Addr().As4()
-		binary.BigEndian.PutUint32(bytes[:], binary.BigEndian.Uint32(base[:])&^within|binary.BigEndian.Uint32(bytes[:])&within)
+		binary.BigEndian.PutUint32(bytes[:],
+			binary.BigEndian.Uint32(base[:])&^within|binary.BigEndian.Uint32(bytes[:])&within)
 		return netip.AddrFrom4(bytes).String()
 	}
 	t.Fatalf("%s has no mapping of %s: %s", c.Name, address, show(f.sees[c]))
@@ -252,10 +260,12 @@ func (c caller) String() string { return c.pod.Name + " on " + c.cluster.Name }
 // prints runs the tester in the pod with args, until its output is want.
 func (c caller) prints(t *testing.T, want string, args ...string) {
 	t.Helper()
-	eventually(t, soon, fmt.Sprintf("%q of %s to print %q", strings.Join(args, " "), c, want), func(ctx context.Context) (bool, string, error) {
-		result := c.cluster.Kubectl(ctx, append([]string{"exec", "-n", c.pod.Namespace, c.pod.Name, "--", tester}, args...)...)
-		return strings.TrimSpace(result.Stdout) == want, fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
-	})
+	eventually(t, soon, fmt.Sprintf("%q of %s to print %q", strings.Join(args, " "), c, want),
+		func(ctx context.Context) (bool, string, error) {
+			result := c.cluster.Kubectl(ctx,
+				append([]string{"exec", "-n", c.pod.Namespace, c.pod.Name, "--", tester}, args...)...)
+			return strings.TrimSpace(result.Stdout) == want, fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
+		})
 }
 
 // onEachNode runs a pod on each node of a cluster, whatever its taints are.
@@ -312,10 +322,11 @@ func awayFromGateway(t *testing.T, c *harness.Cluster, pods []caller) caller {
 // answersNode waits until the response to a request from a node is want.
 func answersNode(t *testing.T, node corev1.Node, url, want string) {
 	t.Helper()
-	eventually(t, soon, fmt.Sprintf("%s to answer node %s with %q", url, node.Name, want), func(ctx context.Context) (bool, string, error) {
-		got, err := playground.Exec(ctx, node.Name, "curl", "--silent", "--insecure", "--max-time", "5", url)
-		return strings.TrimSpace(got) == want, fmt.Sprintf("%q, %v", got, err), nil
-	})
+	eventually(t, soon, fmt.Sprintf("%s to answer node %s with %q", url, node.Name, want),
+		func(ctx context.Context) (bool, string, error) {
+			got, err := playground.Exec(ctx, node.Name, "curl", "--silent", "--insecure", "--max-time", "5", url)
+			return strings.TrimSpace(got) == want, fmt.Sprintf("%q, %v", got, err), nil
+		})
 }
 
 // services checks that local and offloaded pods reach each other by Services with local, remote and
@@ -331,10 +342,13 @@ func (f fabric) services(t *testing.T) {
 		serviceOf(t, o, name, selector, "")
 	}
 	serviceOf(t, o, "all", map[string]string{"app": "web"}, corev1.ClusterIPNone)
-	for name, selector := range map[string]map[string]string{"local-balanced": {"run": rome.Name}, "remote-balanced": {"run": leaf.Name}} {
-		must(rome.Kube.CoreV1().Services(o.namespace).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 8080, TargetPort: intstr.FromInt32(8080)}}, Selector: selector,
-		}}, metav1.CreateOptions{}))(t)
+	for name, selector := range map[string]map[string]string{"local-balanced": {"run": rome.Name},
+		"remote-balanced": {"run": leaf.Name}} {
+		must(rome.Kube.CoreV1().Services(o.namespace).Create(t.Context(),
+			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
+				Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 8080, TargetPort: intstr.FromInt32(8080)}},
+				Selector: selector,
+			}}, metav1.CreateOptions{}))(t)
 	}
 
 	fromLocal, fromRemote := "hello from "+rome.Name, "hello from "+leaf.Name
@@ -372,7 +386,8 @@ func (f fabric) services(t *testing.T) {
 // nodePort returns the node port of a Service with one port.
 func nodePort(t *testing.T, c *harness.Cluster, namespace, service string) string {
 	t.Helper()
-	return strconv.Itoa(int(must(c.Kube.CoreV1().Services(namespace).Get(t.Context(), service, metav1.GetOptions{}))(t).Spec.Ports[0].NodePort))
+	return strconv.Itoa(int(must(c.Kube.CoreV1().Services(namespace).Get(t.Context(), service,
+		metav1.GetOptions{}))(t).Spec.Ports[0].NodePort))
 }
 
 // outside is the playground's router, which is outside of the clusters.
@@ -381,10 +396,11 @@ const outside = "router"
 // answersOutside waits until the response to a request from outside of the clusters is want.
 func answersOutside(t *testing.T, url, want string) {
 	t.Helper()
-	eventually(t, soon, fmt.Sprintf("%s to answer %q from outside", url, want), func(ctx context.Context) (bool, string, error) {
-		got, err := playground.Exec(ctx, outside, "curl", "--silent", "--max-time", "5", url)
-		return strings.TrimSpace(got) == want, fmt.Sprintf("%q, %v", got, err), nil
-	})
+	eventually(t, soon, fmt.Sprintf("%s to answer %q from outside", url, want),
+		func(ctx context.Context) (bool, string, error) {
+			got, err := playground.Exec(ctx, outside, "curl", "--silent", "--max-time", "5", url)
+			return strings.TrimSpace(got) == want, fmt.Sprintf("%q, %v", got, err), nil
+		})
 }
 
 // whileOutside adds an object to the network outside of the clusters with the command ip, and
@@ -407,19 +423,20 @@ func whileOutside(t *testing.T, kind, what string, do func()) {
 func balances(t *testing.T, c *harness.Cluster, namespace, name string) string {
 	t.Helper()
 	const address = "198.51.100.10"
-	eventually(t, soon, "Service "+name+" of "+c.Name+" to have an address", func(ctx context.Context) (bool, string, error) {
-		client := c.Kube.CoreV1().Services(namespace)
-		service, err := client.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, err.Error(), nil // the Service is not reflected yet
-		}
-		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
-			return false, show(service.Spec), nil
-		}
-		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
-		_, err = client.UpdateStatus(ctx, service, metav1.UpdateOptions{})
-		return err == nil, fmt.Sprint(err), nil
-	})
+	eventually(t, soon, "Service "+name+" of "+c.Name+" to have an address",
+		func(ctx context.Context) (bool, string, error) {
+			client := c.Kube.CoreV1().Services(namespace)
+			service, err := client.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, err.Error(), nil // the Service is not reflected yet
+			}
+			if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+				return false, show(service.Spec), nil
+			}
+			service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+			_, err = client.UpdateStatus(ctx, service, metav1.UpdateOptions{})
+			return err == nil, fmt.Sprint(err), nil
+		})
 	return address
 }
 
@@ -434,7 +451,8 @@ func partOf(t *testing.T, o offload, name string, virtual corev1.NodeSelectorOpe
 	t.Helper()
 	spec := podSpec("serve")
 	spec.Affinity = whereVirtual(virtual)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web", "run": name}}, Spec: spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{"app": "web", "run": name}}, Spec: spec}
 	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 	return caller{rome, podReady(t, rome, o.namespace, name)}
 }
@@ -442,7 +460,8 @@ func partOf(t *testing.T, o offload, name string, virtual corev1.NodeSelectorOpe
 func serviceOf(t *testing.T, o offload, name string, selector map[string]string, clusterIP string) {
 	t.Helper()
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
-		Selector: selector, ClusterIP: clusterIP, Ports: []corev1.ServicePort{{Port: 8080, TargetPort: intstr.FromInt32(8080)}},
+		Selector: selector, ClusterIP: clusterIP,
+		Ports: []corev1.ServicePort{{Port: 8080, TargetPort: intstr.FromInt32(8080)}},
 	}}
 	if clusterIP == "" {
 		service.Spec.Type = corev1.ServiceTypeNodePort
@@ -476,7 +495,8 @@ func (f fabric) mapsNodeAddresses(t *testing.T) {
 	server.HostNetwork = true
 	server.NodeName = nodes[slices.IndexFunc(nodes, func(n corev1.Node) bool { return nodeAddress(n) == host })].Name
 	namespace := namespaceOn(t, leaf)
-	must(leaf.Kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Spec: server}, metav1.CreateOptions{}))(t)
+	must(leaf.Kube.CoreV1().Pods(namespace).Create(t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Spec: server}, metav1.CreateOptions{}))(t)
 	podReady(t, leaf, namespace, "outside")
 	for _, from := range onEachNode(t, rome) {
 		from.prints(t, f.seenFrom(t, leaf, from.pod.Status.PodIP), "get", "http://"+seen+":8080/client")
@@ -506,13 +526,18 @@ func (f fabric) mapsNonPodEndpoints(t *testing.T) {
 			Ports:       []discoveryv1.EndpointPort{{Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)}},
 		}, metav1.CreateOptions{}))(t)
 		nodes := realNodes(t, rome)
-		gateway := nodes[slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == must(activeGateway(t.Context(), rome))(t) })]
-		eventually(t, soon, "the server to answer "+offloadedPod.String()+" with the address of "+gateway.Name, func(ctx context.Context) (bool, string, error) {
-			result := offloadedPod.cluster.Kubectl(ctx, "exec", "-n", offloadedPod.pod.Namespace, offloadedPod.pod.Name, "--", tester, "get", "http://db:8080/clientip")
-			return strings.HasPrefix(result.Stdout, nodeAddress(gateway)+":"), fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
-		})
+		gateway := nodes[slices.IndexFunc(nodes,
+			func(n corev1.Node) bool { return n.Name == must(activeGateway(t.Context(), rome))(t) })]
+		eventually(t, soon, "the server to answer "+offloadedPod.String()+" with the address of "+gateway.Name,
+			func(ctx context.Context) (bool, string, error) {
+				result := offloadedPod.cluster.Kubectl(ctx, "exec", "-n", offloadedPod.pod.Namespace, offloadedPod.pod.Name, "--",
+					tester, "get", "http://db:8080/clientip")
+				return strings.HasPrefix(result.Stdout, nodeAddress(gateway)+":"),
+					fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
+			})
 
-		mappings := must(rome.Federation.FederationV1alpha1().AddressMappings(harness.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
+		mappings := must(rome.Federation.FederationV1alpha1().AddressMappings(harness.Namespace).List(t.Context(),
+			metav1.ListOptions{}))(t)
 		at := slices.IndexFunc(mappings.Items, func(m v1alpha1.AddressMapping) bool {
 			return m.Spec.Address == server && m.Spec.ClusterID == must(leaf.ID(t.Context()))(t)
 		})
@@ -521,7 +546,8 @@ func (f fabric) mapsNonPodEndpoints(t *testing.T) {
 		}
 		answersNode(t, nodes[0], "http://"+server+":8081/serverport", "8081")
 		seen := f.seenFrom(t, leaf, mappings.Items[at].Spec.Mapped)
-		if out, err := playground.Exec(t.Context(), realNodes(t, leaf)[0].Name, "curl", "--silent", "--max-time", "3", "http://"+seen+":8081/serverport"); err == nil {
+		if out, err := playground.Exec(t.Context(), realNodes(t, leaf)[0].Name, "curl", "--silent", "--max-time", "3",
+			"http://"+seen+":8081/serverport"); err == nil {
 			t.Errorf("%s reaches a port that no Service has: %s", leaf.Name, out)
 		}
 		kubectl(t, rome, "delete", "service", "-n", o.namespace, "db")
@@ -530,7 +556,8 @@ func (f fabric) mapsNonPodEndpoints(t *testing.T) {
 			if err != nil {
 				return false, "", err
 			}
-			return !slices.ContainsFunc(left.Items, func(m v1alpha1.AddressMapping) bool { return m.Spec.Address == server }), show(left.Items), nil
+			return !slices.ContainsFunc(left.Items, func(m v1alpha1.AddressMapping) bool { return m.Spec.Address == server }),
+				show(left.Items), nil
 		})
 	})
 }
@@ -541,13 +568,15 @@ func servesOutside(t *testing.T, port string) {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := playground.Exec(context.WithoutCancel(t.Context()), outside, playground.Bin("agnhost"), "netexec", "--http-port="+port, "--udp-port=-1")
+		_, err := playground.Exec(context.WithoutCancel(t.Context()), outside, playground.Bin("agnhost"), "netexec",
+			"--http-port="+port, "--udp-port=-1")
 		ended <- err
 	}()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
-		if _, err := playground.Exec(ctx, outside, "curl", "--silent", "http://127.0.0.1:"+port+"/exit?timeout=5s"); err != nil {
+		if _, err := playground.Exec(ctx, outside, "curl", "--silent",
+			"http://127.0.0.1:"+port+"/exit?timeout=5s"); err != nil {
 			t.Errorf("stopping the server outside: %v", err)
 			return
 		}
@@ -573,7 +602,8 @@ func (f fabric) gatewaysFailOver(t *testing.T) {
 	}
 	isReached := func() {
 		t.Helper()
-		eventually(t, soon, from+" to reach milan", func(ctx context.Context) (bool, string, error) { return answers(ctx), "no answer", nil })
+		eventually(t, soon, from+" to reach milan",
+			func(ctx context.Context) (bool, string, error) { return answers(ctx), "no answer", nil })
 	}
 	isReached()
 	before := gatewayOn(t, first)
@@ -591,7 +621,8 @@ func (f fabric) gatewaysFailOver(t *testing.T) {
 	}
 	died := time.Now()
 	isReached()
-	t.Logf("%s after the gateway on %s was killed, %s reached milan", time.Since(died).Round(10*time.Millisecond), first, from)
+	t.Logf("%s after the gateway on %s was killed, %s reached milan",
+		time.Since(died).Round(10*time.Millisecond), first, from)
 
 	// A gateway that has not been restarted cannot become active.
 	podThat(t, rome, before.Namespace, before.Name, "be restarted", func(pod *corev1.Pod) bool {
@@ -634,14 +665,16 @@ func gatewayOn(t *testing.T, node string) *corev1.Pod {
 func endsActiveGateway(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	first := must(activeGateway(t.Context(), c))(t)
-	kubectl(t, c, "delete", "pod", "-n", harness.Namespace, "-l", "app.kubernetes.io/name="+v1alpha1.GatewayName, "--field-selector", "spec.nodeName="+first, "--wait=false")
+	kubectl(t, c, "delete", "pod", "-n", harness.Namespace, "-l", "app.kubernetes.io/name="+v1alpha1.GatewayName,
+		"--field-selector", "spec.nodeName="+first, "--wait=false")
 	if len(realNodes(t, c)) == 1 {
 		return
 	}
-	eventually(t, soon, "the gateway of another node than "+first+" to be active", func(ctx context.Context) (bool, string, error) {
-		now, err := activeGateway(ctx, c)
-		return now != "" && now != first, now, err
-	})
+	eventually(t, soon, "the gateway of another node than "+first+" to be active",
+		func(ctx context.Context) (bool, string, error) {
+			now, err := activeGateway(ctx, c)
+			return now != "" && now != first, now, err
+		})
 }
 
 // networkingIs waits until rome or milan reports this networking phase in its ForeignCluster of the
@@ -655,13 +688,14 @@ func networkingIs(t *testing.T, c *harness.Cluster, phase v1alpha1.PeeringPhase)
 // another one.
 func networkingWith(t *testing.T, c, other *harness.Cluster, phase v1alpha1.PeeringPhase) {
 	t.Helper()
-	eventually(t, soon, fmt.Sprintf("networking on %s with %s to be %s", c.Name, other.Name, phase), func(ctx context.Context) (bool, string, error) {
-		fc, err := c.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, other.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		return fc.Status.Networking == phase, show(fc.Status), nil
-	})
+	eventually(t, soon, fmt.Sprintf("networking on %s with %s to be %s", c.Name, other.Name, phase),
+		func(ctx context.Context) (bool, string, error) {
+			fc, err := c.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, other.Name, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return fc.Status.Networking == phase, show(fc.Status), nil
+		})
 }
 
 // shopOverBothClusters runs the sample shop on rome, offloads some of its services, and buys a

@@ -32,10 +32,12 @@ func uninstallIsRefusedWhilePeered(t *testing.T) {
 		if result.Err == nil {
 			t.Fatalf("%s is uninstalled although it is peered", cluster.Name)
 		}
-		if output := result.Stdout + result.Stderr; !strings.Contains(output, fragment) || !strings.Contains(output, "kubectl delete foreignclusters") {
+		if output := result.Stdout + result.Stderr; !strings.Contains(output, fragment) ||
+			!strings.Contains(output, "kubectl delete foreignclusters") {
 			t.Errorf("output of helm on %s:\n%s", cluster.Name, output)
 		}
-		if log := kubectl(t, cluster, "logs", "job/federation-uninstall", "--namespace", harness.Namespace); !strings.Contains(log, fragment) {
+		if log := kubectl(t, cluster, "logs", "job/federation-uninstall", "--namespace",
+			harness.Namespace); !strings.Contains(log, fragment) {
 			t.Errorf("log of the Job on %s:\n%s", cluster.Name, log)
 		}
 		kubectl(t, cluster, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")

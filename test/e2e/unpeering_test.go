@@ -35,9 +35,11 @@ func unoffloadingMovesPodsToTheConsumer(t *testing.T) {
 	runBudgeted(t, o.namespace, "web", replicas)
 	kubectl(t, rome, "rollout", "status", "deployment/web", "-n", o.namespace, "--timeout=110s")
 	least := leastAvailable(t, rome.Kube, o.namespace, "web")
-	kubectl(t, rome, "delete", "--raw", fmt.Sprintf("%snamespaces/%s/namespaceoffloadings/offloading/offload", group, o.namespace))
+	kubectl(t, rome, "delete", "--raw",
+		fmt.Sprintf("%snamespaces/%s/namespaceoffloadings/offloading/offload", group, o.namespace))
 	eventually(t, soon, "the offloading to be gone", func(ctx context.Context) (bool, string, error) {
-		_, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+		_, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx,
+			v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		return gone(err)
 	})
 	eventually(t, soon, "the remote namespace to be deleted", func(ctx context.Context) (bool, string, error) {
@@ -72,12 +74,13 @@ func deletedNamespacesLeaveNothing(t *testing.T) {
 // preferringTheVirtualNode returns the spec of a pod that prefers the virtual node.
 func preferringTheVirtualNode() corev1.PodSpec {
 	spec := podSpec("serve")
-	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
-		Weight: 100,
-		Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
-			Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpIn, Values: []string{v1alpha1.TypeVirtualNode},
-		}}},
-	}}}}
+	spec.Affinity = &corev1.Affinity{
+		NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 100,
+			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpIn, Values: []string{v1alpha1.TypeVirtualNode},
+			}}},
+		}}}}
 	return spec
 }
 
@@ -111,7 +114,8 @@ func tokenNeverLogged(t *testing.T) {
 			}
 			for _, item := range list.Items {
 				text := must(item.MarshalJSON())(t)
-				holdsNoToken(t, fmt.Sprintf("%s %s/%s on %s", resource.Resource, item.GetNamespace(), item.GetName(), cluster.Name), text)
+				holdsNoToken(t, fmt.Sprintf("%s %s/%s on %s", resource.Resource, item.GetNamespace(), item.GetName(), cluster.Name),
+					text)
 			}
 		}
 	}
@@ -155,7 +159,8 @@ func unpeeringLeavesNothing(t *testing.T) {
 		}
 		return gone(err)
 	})
-	if _, err := rome.Kube.CoreV1().Nodes().Get(t.Context(), virtualNode, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := rome.Kube.CoreV1().Nodes().Get(t.Context(), virtualNode,
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the virtual node is left: %v", err)
 	}
 	// Unpeering does not delete the offloaded namespace, which belongs to a user.

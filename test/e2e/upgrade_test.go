@@ -66,7 +66,8 @@ func upgradesAndRollsBack(t *testing.T) {
 // test.
 func upgrades(t *testing.T, c *harness.Cluster, chart, tag string) {
 	t.Helper()
-	revises(t, c, "upgrade", harness.Release, chart, "--reset-then-reuse-values", "--set-string", "images.tag="+tag, "--wait", "--timeout=3m")
+	revises(t, c, "upgrade", harness.Release, chart, "--reset-then-reuse-values", "--set-string", "images.tag="+tag,
+		"--wait", "--timeout=3m")
 	isInstalled(t, c)
 	runs(t, c, tag)
 }
@@ -87,7 +88,8 @@ func runs(t *testing.T, c *harness.Cluster, tag string) {
 				continue
 			}
 			found++
-			if image := pod.Spec.Containers[0].Image; !strings.HasSuffix(image, ":"+tag) || !isReady(&pods.Items[i]) || pod.DeletionTimestamp != nil {
+			if image := pod.Spec.Containers[0].Image; !strings.HasSuffix(image, ":"+tag) || !isReady(&pods.Items[i]) ||
+				pod.DeletionTimestamp != nil {
 				return false, image + ": " + podState(&pods.Items[i]), nil
 			}
 		}
@@ -100,7 +102,8 @@ func runs(t *testing.T, c *harness.Cluster, tag string) {
 func identityOfRome(t *testing.T) map[string]string {
 	t.Helper()
 	secret := must(rome.Kube.CoreV1().Secrets(peerNamespace).Get(t.Context(), "identity", metav1.GetOptions{}))(t)
-	return map[string]string{"identity": string(secret.UID) + string(secret.Data["tls.crt"]) + string(secret.Data["token"])}
+	return map[string]string{"identity": string(secret.UID) + string(secret.Data["tls.crt"]) +
+		string(secret.Data["token"])}
 }
 
 // onBoth runs do for both clusters in parallel. It stops the test if one of them fails.
@@ -157,7 +160,8 @@ func loadsReleased(t *testing.T) (chart string) {
 		}
 	}
 	if commit != "" && in(playground.Root, "git", "cat-file", "-e", commit+"^{commit}").Err != nil {
-		t.Logf("this checkout has no history, so this state is upgraded to itself; with commit %s of %s the test upgrades from that: "+
+		t.Logf("this checkout has no history, so this state is upgraded to itself; with commit %s of %s the test "+
+			"upgrades from that: "+
 			"git fetch --unshallow", commit, version)
 		commit = ""
 	}
@@ -177,7 +181,8 @@ func loadsReleased(t *testing.T) (chart string) {
 	}
 	do("make", "build")
 	do("hack/images.sh")
-	if err := playground.Load(t.Context(), must(filepath.Glob(filepath.Join(dir, "_output", "images", "*.tar")))(t)...); err != nil {
+	if err := playground.Load(t.Context(),
+		must(filepath.Glob(filepath.Join(dir, "_output", "images", "*.tar")))(t)...); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "artifacts", "chart")

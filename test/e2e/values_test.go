@@ -32,14 +32,16 @@ func setting(values ...string) []string {
 // helmUpgrade runs "helm upgrade" with the chart of this checkout.
 func helmUpgrade(t *testing.T, c *harness.Cluster, args ...string) {
 	t.Helper()
-	revises(t, c, append([]string{"upgrade", harness.Release, filepath.Join(playground.Root, "artifacts", "chart")}, args...)...)
+	revises(t, c, append([]string{"upgrade", harness.Release, filepath.Join(playground.Root, "artifacts", "chart")},
+		args...)...)
 }
 
 // revises runs a command of Helm that creates a revision of the release.
 func revises(t *testing.T, c *harness.Cluster, args ...string) {
 	t.Helper()
 	// Cleanups call it as well, when the context of the test has ended.
-	if err := c.Helm(context.WithoutCancel(t.Context()), append(args, "--namespace", harness.Namespace)...).Err; err != nil {
+	if err := c.Helm(context.WithoutCancel(t.Context()),
+		append(args, "--namespace", harness.Namespace)...).Err; err != nil {
 		t.Fatal(err)
 	}
 }

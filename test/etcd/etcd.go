@@ -73,15 +73,18 @@ func (o Options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object)
 // filled returns a storage with a watch cache, after the cache is initialized. Until then the cache
 // refuses lists with 429, and a real server is not ready either.
 func filled(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
-	newFunc, newListFunc func() runtime.Object, attrs apistorage.AttrFunc, triggers apistorage.IndexerFuncs, indexers *cache.Indexers,
+	newFunc, newListFunc func() runtime.Object, attrs apistorage.AttrFunc, triggers apistorage.IndexerFuncs,
+	indexers *cache.Indexers,
 ) (apistorage.Interface, factory.DestroyFunc, error) {
-	stored, destroy, err := genericregistry.StorageWithCacher()(config, prefix, key, newFunc, newListFunc, attrs, triggers, indexers)
+	stored, destroy, err := genericregistry.StorageWithCacher()(config, prefix, key, newFunc, newListFunc, attrs,
+		triggers, indexers)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = wait.PollUntilContextTimeout(context.Background(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return stored.ReadinessCheck() == nil, nil
-	})
+	err = wait.PollUntilContextTimeout(context.Background(), time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) {
+			return stored.ReadinessCheck() == nil, nil
+		})
 	if err != nil {
 		destroy()
 		return nil, nil, fmt.Errorf("filling the cache of %s: %w", config.GroupResource, err)

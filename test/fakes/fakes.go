@@ -50,7 +50,8 @@ func Followed[C Cluster](cluster C) C {
 			begun[at(action)] = waiting[1:]
 			return true, waiting[0], nil
 		}
-		watching, err := cluster.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(testing.WatchActionImpl).ListOptions)
+		watching, err := cluster.Tracker().Watch(action.GetResource(), action.GetNamespace(),
+			action.(testing.WatchActionImpl).ListOptions)
 		if err != nil {
 			return true, nil, err
 		}

@@ -93,14 +93,16 @@ func (c *Cluster) EachLog(ctx context.Context, read func(name string, log io.Rea
 				failures = append(failures, c.readLog(ctx, &pod, name, &corev1.PodLogOptions{Container: status.Name}, read))
 			}
 			if status.LastTerminationState.Terminated != nil {
-				failures = append(failures, c.readLog(ctx, &pod, name+"/previous", &corev1.PodLogOptions{Container: status.Name, Previous: true}, read))
+				failures = append(failures, c.readLog(ctx, &pod, name+"/previous",
+					&corev1.PodLogOptions{Container: status.Name, Previous: true}, read))
 			}
 		}
 	}
 	return errors.Join(failures...)
 }
 
-func (c *Cluster) readLog(ctx context.Context, pod *corev1.Pod, name string, options *corev1.PodLogOptions, read func(string, io.Reader) error) error {
+func (c *Cluster) readLog(ctx context.Context, pod *corev1.Pod, name string, options *corev1.PodLogOptions,
+	read func(string, io.Reader) error) error {
 	log, err := c.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the log of %s: %w", name, err)

@@ -49,7 +49,8 @@ func (c *Cluster) Requests(ctx context.Context) ([]Request, error) {
 }
 
 func (c *Cluster) auditLog(ctx context.Context) (string, error) {
-	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "node-role.kubernetes.io/control-plane"})
+	nodes, err := c.Kube.CoreV1().Nodes().List(ctx,
+		metav1.ListOptions{LabelSelector: "node-role.kubernetes.io/control-plane"})
 	if err != nil {
 		return "", err
 	}
@@ -66,10 +67,11 @@ func (c *Cluster) flushed(ctx context.Context, path string) error {
 	if err := c.Kube.Discovery().RESTClient().Get().AbsPath("/version").Param("mark", mark).Do(ctx).Error(); err != nil {
 		return err
 	}
-	return Eventually(ctx, time.Minute, "the audit log "+path+" to be written", func(context.Context) (bool, string, error) {
-		found, err := endsWith(path, mark)
-		return found, "not yet", err
-	})
+	return Eventually(ctx, time.Minute, "the audit log "+path+" to be written",
+		func(context.Context) (bool, string, error) {
+			found, err := endsWith(path, mark)
+			return found, "not yet", err
+		})
 }
 
 // endsWith reports whether the last part of a growing file contains mark.
@@ -138,12 +140,14 @@ func parseAudit(line []byte) (Request, bool, error) {
 		return Request{}, false, fmt.Errorf("decoding audit event: %w", err)
 	}
 	driver := filepath.Base(os.Args[0]) + "/"
-	if event.Stage != "ResponseComplete" || event.Verb == "watch" || event.ObjectRef == nil || strings.HasPrefix(event.UserAgent, driver) {
+	if event.Stage != "ResponseComplete" || event.Verb == "watch" || event.ObjectRef == nil ||
+		strings.HasPrefix(event.UserAgent, driver) {
 		return Request{}, false, nil
 	}
 	resource := event.ObjectRef.Resource
 	if event.ObjectRef.Subresource != "" {
 		resource += "/" + event.ObjectRef.Subresource
 	}
-	return Request{Received: event.Received.Time, User: event.User.Username, Groups: event.User.Groups, Verb: event.Verb, Resource: resource}, true, nil
+	return Request{Received: event.Received.Time, User: event.User.Username, Groups: event.User.Groups, Verb: event.Verb,
+		Resource: resource}, true, nil
 }

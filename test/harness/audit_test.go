@@ -19,7 +19,8 @@ func TestAuditEventsBecomeRequests(t *testing.T) {
 	}{
 		{
 			"a subresource",
-			`{"stage":"ResponseComplete","verb":"create","user":{"username":"system:kube-scheduler"},"objectRef":{"resource":"pods","subresource":"binding"},"requestReceivedTimestamp":"2026-05-04T03:02:01.500000Z"}`,
+			`{"stage":"ResponseComplete","verb":"create","user":{"username":"system:kube-scheduler"},` +
+				`"objectRef":{"resource":"pods","subresource":"binding"},"requestReceivedTimestamp":"2026-05-04T03:02:01.500000Z"}`,
 			Request{Received: received, User: "system:kube-scheduler", Verb: "create", Resource: "pods/binding"}, true,
 		},
 		{"a watch", `{"stage":"ResponseComplete","verb":"watch","objectRef":{"resource":"pods"}}`, Request{}, false},

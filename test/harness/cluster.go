@@ -80,7 +80,8 @@ func (c *Cluster) KubectlInput(ctx context.Context, stdin string, args ...string
 // served.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cache := filepath.Join(c.playground.Dir(), "kubectl", c.Name)
-	return Command(ctx, c.playground.Bin("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig, "--cache-dir", cache}, args...)...)
+	return Command(ctx, c.playground.Bin("kubectl"),
+		append([]string{"--kubeconfig", c.Kubeconfig, "--cache-dir", cache}, args...)...)
 }
 
 // Helm runs helm against the cluster.

@@ -81,10 +81,12 @@ func Peer(ctx context.Context, consumer, provider *Cluster) error {
 	if err != nil {
 		return err
 	}
-	invitation, err := provider.Federation.FederationV1alpha1().PeeringTokens().CreateInvitation(ctx, token.Name, &v1alpha1.Invitation{}, metav1.CreateOptions{})
+	invitation, err := provider.Federation.FederationV1alpha1().PeeringTokens().CreateInvitation(ctx, token.Name,
+		&v1alpha1.Invitation{}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	_, err = consumer.Federation.FederationV1alpha1().ForeignClusters().CreatePeer(ctx, provider.Name, invitation.Status.Peering, metav1.CreateOptions{})
+	_, err = consumer.Federation.FederationV1alpha1().ForeignClusters().CreatePeer(ctx, provider.Name,
+		invitation.Status.Peering, metav1.CreateOptions{})
 	return err
 }

@@ -28,8 +28,10 @@ func TestProcessesAreReadFromProc(t *testing.T) {
 		{"nothing", "", nil},
 		{
 			"a program with arguments",
-			stat("17", "federation-virtual-kubelet") + "\t/bin/federation-virtual-kubelet\001--node-name=liqo-milan\001\t2048\t4096\n",
-			[]Process{{PID: 17, Args: []string{"/bin/federation-virtual-kubelet", "--node-name=liqo-milan"}, CPU: 1750 * time.Millisecond, RSS: 2 << 20, PeakRSS: 4 << 20, Start: 4242}},
+			stat("17", "federation-virtual-kubelet") +
+				"\t/bin/federation-virtual-kubelet\001--node-name=liqo-milan\001\t2048\t4096\n",
+			[]Process{{PID: 17, Args: []string{"/bin/federation-virtual-kubelet", "--node-name=liqo-milan"},
+				CPU: 1750 * time.Millisecond, RSS: 2 << 20, PeakRSS: 4 << 20, Start: 4242}},
 		},
 		{
 			"a name that looks like fields, and no command line",

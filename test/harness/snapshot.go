@@ -49,7 +49,8 @@ func (c *Cluster) Listable() ([]schema.GroupVersionResource, error) {
 	if failed != nil {
 		failed = fmt.Errorf("discovering the API of cluster %s: %w", c.Name, failed)
 	}
-	resources, err := discovery.GroupVersionResources(discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, lists))
+	resources, err := discovery.GroupVersionResources(
+		discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, lists))
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,8 @@ func Eventually(ctx context.Context, timeout time.Duration, what string, conditi
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waited %s for %s; last seen: %s (%w)", time.Since(start).Round(time.Second), what, last, ctx.Err())
+			return fmt.Errorf("waited %s for %s; last seen: %s (%w)", time.Since(start).Round(time.Second), what,
+				last, ctx.Err())
 		case <-ticker.C:
 		}
 	}

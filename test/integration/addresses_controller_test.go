@@ -38,13 +38,16 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 	installPolicies(t, env)
 	admin := federationOf(t, env.Admin).FederationV1alpha1()
 	project := env.MakeNamespace(t)
-	must(t)(env.Kube.CoreV1().ServiceAccounts(project).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
+	must(t)(env.Kube.CoreV1().ServiceAccounts(project).Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
 
 	must(t)(admin.AddressPools().Create(t.Context(), &v1alpha1.AddressPool{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressPool}, Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.70.0.0/24"}},
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressPool},
+		Spec:       v1alpha1.AddressPoolSpec{CIDRs: []string{"10.70.0.0/24"}},
 	}, metav1.CreateOptions{}))
 	t.Cleanup(func() {
-		if err := admin.AddressPools().Delete(context.Background(), v1alpha1.ExternalAddressPool, metav1.DeleteOptions{}); err != nil {
+		if err := admin.AddressPools().Delete(context.Background(), v1alpha1.ExternalAddressPool,
+			metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -57,18 +60,22 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 			// The namespace, and so the ForeignCluster, has another name if an earlier run left one.
 			ObjectMeta: metav1.ObjectMeta{Name: naming.ForeignClusterOf(peers[name])},
 			Spec: v1alpha1.TunnelEndpointSpec{
-				ClusterID: id, PublicKey: map[string]string{"asti": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", "alba": "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="}[name],
-				Local:  []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.2.0.0/16"}, {CIDR: "10.70.0.0/24", Mapped: "10.71.0.0/24"}},
+				ClusterID: id, PublicKey: map[string]string{"asti": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=",
+					"alba": "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="}[name],
+				Local: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.2.0.0/16"},
+					{CIDR: "10.70.0.0/24", Mapped: "10.71.0.0/24"}},
 				Remote: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: called}},
 			},
 		}, metav1.CreateOptions{}))
 		must(t)(admin.VirtualNodes(peers[name]).Create(t.Context(), &v1alpha1.VirtualNode{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1alpha1.VirtualNodeSpec{ClusterID: id, NodeName: "liqo-" + name, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+			Spec: v1alpha1.VirtualNodeSpec{ClusterID: id, NodeName: "liqo-" + name,
+				Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 		}, metav1.CreateOptions{}))
 		must(t)(admin.NamespaceMaps(peers[name]).Create(t.Context(), &v1alpha1.NamespaceMap{
 			ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName},
-			Spec:       v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: project, RemoteName: project + "-rome"}}},
+			Spec: v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: project,
+				RemoteName: project + "-rome"}}},
 		}, metav1.CreateOptions{}))
 		t.Cleanup(func() {
 			ctx, peer := context.Background(), peers[name]
@@ -92,7 +99,8 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 	must(t)(env.Kube.CoreV1().Pods(project).UpdateStatus(t.Context(), web, metav1.UpdateOptions{}))
 
 	const account = "federation-virtual-kubelet-alba"
-	kubelet := federationOf(t, env.ServiceAccount(t, peers["alba"], account)).FederationV1alpha1().AddressMappings(framework.Namespace)
+	kubelet := federationOf(t, env.ServiceAccount(t, peers["alba"], account)).FederationV1alpha1().AddressMappings(
+		framework.Namespace)
 	forAlba := metav1.ListOptions{FieldSelector: "spec.clusterID=" + providers["alba"]}
 	count := func(want int) func(context.Context) (bool, error) {
 		return func(ctx context.Context) (bool, error) {
@@ -100,15 +108,19 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 			if apierrors.IsForbidden(err) {
 				return false, nil
 			}
-			return err == nil && len(mappings.Items) == want && (want == 0 || mappings.Items[0].Spec.Address == "10.1.2.2" && within(t, "10.70.0.0/24", mappings.Items[0].Spec.Mapped)), err
+			return err == nil && len(mappings.Items) == want &&
+				(want == 0 || mappings.Items[0].Spec.Address == "10.1.2.2" &&
+					within(t, "10.70.0.0/24", mappings.Items[0].Spec.Mapped)), err
 		}
 	}
 	until(t, "an address of the pod for alba, which its virtual kubelet reads", count(1))
 	if err := kubelet.DeleteCollection(t.Context(), metav1.DeleteOptions{}, forAlba); !apierrors.IsForbidden(err) {
 		t.Errorf("a virtual kubelet removes addresses: %v", err)
 	}
-	binding, err := env.Kube.RbacV1().RoleBindings(framework.Namespace).Get(t.Context(), "federation-addresses", metav1.GetOptions{})
-	if err != nil || !slices.Contains(binding.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: peers["alba"], Name: account}) {
+	binding, err := env.Kube.RbacV1().RoleBindings(framework.Namespace).Get(t.Context(), "federation-addresses",
+		metav1.GetOptions{})
+	if err != nil || !slices.Contains(binding.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind,
+		Namespace: peers["alba"], Name: account}) {
 		t.Errorf("bound are %v, %v", binding.Subjects, err)
 	}
 	if err := killed(t.Context(), env.Kube, web); err != nil {
@@ -121,7 +133,8 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 	})
 }
 
-func anEndpointThatIsNoPodHasOneToo(t *testing.T, env *framework.Environment, project string, mappings func(context.Context) ([]v1alpha1.AddressMapping, error)) {
+func anEndpointThatIsNoPodHasOneToo(t *testing.T, env *framework.Environment, project string,
+	mappings func(context.Context) ([]v1alpha1.AddressMapping, error)) {
 	t.Helper()
 	must(t)(env.Kube.CoreV1().Services(project).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}},

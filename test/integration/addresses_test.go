@@ -53,7 +53,8 @@ func awaitPool(t *testing.T, federation versioned.Interface, name string, is fun
 }
 
 func addressMapping(name, pool, what string) *v1alpha1.AddressMapping {
-	m := &v1alpha1.AddressMapping{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.AddressMappingSpec{ClusterID: thatID, Pool: pool}}
+	m := &v1alpha1.AddressMapping{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.AddressMappingSpec{ClusterID: thatID, Pool: pool}}
 	if strings.Contains(what, "/") {
 		m.Spec.CIDR = what
 	} else {
@@ -65,7 +66,8 @@ func addressMapping(name, pool, what string) *v1alpha1.AddressMapping {
 // expectDisjoint fails the test if two AddressMappings overlap, and returns the number of mappings.
 func expectDisjoint(t *testing.T, federation versioned.Interface) int {
 	t.Helper()
-	list, err := federation.FederationV1alpha1().AddressMappings(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+	list, err := federation.FederationV1alpha1().AddressMappings(metav1.NamespaceAll).List(t.Context(),
+		metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,18 +99,22 @@ func TestAddressesAreAllocatedWhenAMappingIsCreated(t *testing.T) {
 		if err := federation.FederationV1alpha1().AddressPools().Delete(ctx, "bergamo", metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
-		if err := federation.FederationV1alpha1().AddressMappings(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		if err := federation.FederationV1alpha1().AddressMappings(namespace).DeleteCollection(ctx, metav1.DeleteOptions{},
+			metav1.ListOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
 	manifest := func(name, spec string) string {
-		return fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"AddressMapping","metadata":{"name":%q},"spec":{"clusterID":%q,"pool":"bergamo",%s}}`, name, thatID, spec)
+		return fmt.Sprintf(
+			`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"AddressMapping","metadata":{"name":%q},`+
+				`"spec":{"clusterID":%q,"pool":"bergamo",%s}}`, name, thatID, spec)
 	}
 	mapped := func(name string) string {
 		return env.Kubectl(t, "", "get", "am", name, scope, "-o", "jsonpath={.spec.mapped}")
 	}
 
-	if got := env.Kubectl(t, manifest("pods", `"cidr":"10.244.0.0/16"`), "create", scope, "-f", "-", "--dry-run=server", "-o", "jsonpath={.spec.mapped}"); got != "10.255.0.0/16" {
+	if got := env.Kubectl(t, manifest("pods", `"cidr":"10.244.0.0/16"`), "create", scope, "-f", "-", "--dry-run=server",
+		"-o", "jsonpath={.spec.mapped}"); got != "10.255.0.0/16" {
 		t.Errorf("a dry run returns %s", got)
 	}
 	if got := env.Kubectl(t, "", "get", "am", scope, "-o", "name"); got != "" {
@@ -130,27 +136,34 @@ func TestAddressesAreAllocatedWhenAMappingIsCreated(t *testing.T) {
 			test.want = got
 		}
 	}
-	lines := strings.Split(strings.TrimSpace(env.Kubectl(t, "", "get", "addressmappings", "pods", scope, "-o", "wide")), "\n")
-	if diff := cmp.Diff([]string{"NAME", "MAPS", "TO", "POOL", "AGE", "PORTS", "CLUSTER ID"}, columns(lines[0])); diff != "" {
+	lines := strings.Split(strings.TrimSpace(env.Kubectl(t, "", "get", "addressmappings", "pods", scope, "-o",
+		"wide")), "\n")
+	if diff := cmp.Diff([]string{"NAME", "MAPS", "TO", "POOL", "AGE", "PORTS", "CLUSTER ID"},
+		columns(lines[0])); diff != "" {
 		t.Errorf("the header differs (-want +got):\n%s", diff)
 	}
-	if cells := columns(lines[1]); len(cells) != 7 || cells[1] != "10.244.0.0/16" || cells[2] != "10.255.0.0/16" || cells[3] != "bergamo" || cells[5] != "<all>" || cells[6] != thatID {
+	if cells := columns(lines[1]); len(cells) != 7 || cells[1] != "10.244.0.0/16" || cells[2] != "10.255.0.0/16" ||
+		cells[3] != "bergamo" || cells[5] != "<all>" || cells[6] != thatID {
 		t.Errorf("the row is %q", cells)
 	}
 	awaitPool(t, federation, "bergamo", func(status v1alpha1.AddressPoolStatus) bool { return status.Mappings == 4 })
 	lines = strings.Split(strings.TrimSpace(env.Kubectl(t, "", "get", "apool", "bergamo", "-o", "wide")), "\n")
-	if diff := cmp.Diff([]string{"NAME", "CIDRS", "USED", "MAPPINGS", "AGE", "LARGEST FREE"}, columns(lines[0])); diff != "" {
+	if diff := cmp.Diff([]string{"NAME", "CIDRS", "USED", "MAPPINGS", "AGE", "LARGEST FREE"},
+		columns(lines[0])); diff != "" {
 		t.Errorf("the header differs (-want +got):\n%s", diff)
 	}
-	if cells := columns(lines[1]); len(cells) != 6 || cells[2] != "7%,0%" || cells[3] != "4" || cells[5] != "10.128.0.0/10,fd00:10::/33" {
+	if cells := columns(lines[1]); len(cells) != 6 || cells[2] != "7%,0%" || cells[3] != "4" ||
+		cells[5] != "10.128.0.0/10,fd00:10::/33" {
 		t.Errorf("the row is %q", cells)
 	}
-	if got := env.Kubectl(t, "", "get", "am", scope, "--field-selector=spec.pool=bergamo,spec.clusterID="+thatID, "-o", "name"); strings.Count(got, "addressmapping.federation") != 4 {
+	if got := env.Kubectl(t, "", "get", "am", scope, "--field-selector=spec.pool=bergamo,spec.clusterID="+thatID, "-o",
+		"name"); strings.Count(got, "addressmapping.federation") != 4 {
 		t.Errorf("selected are %s", got)
 	}
 
 	mappings := federation.FederationV1alpha1().AddressMappings(namespace)
-	_, err := mappings.Patch(t.Context(), "pods", types.MergePatchType, []byte(`{"spec":{"mapped":"10.1.0.0/16"}}`), metav1.PatchOptions{})
+	_, err := mappings.Patch(t.Context(), "pods", types.MergePatchType, []byte(`{"spec":{"mapped":"10.1.0.0/16"}}`),
+		metav1.PatchOptions{})
 	expectCause(t, err, "spec")
 	for field, m := range map[string]*v1alpha1.AddressMapping{
 		"spec.cidr":    addressMapping("wrong", "bergamo", "0.0.0.0/0"),
@@ -161,7 +174,8 @@ func TestAddressesAreAllocatedWhenAMappingIsCreated(t *testing.T) {
 		expectCause(t, err, field)
 	}
 	_, err = mappings.Create(t.Context(), addressMapping("larger", "bergamo", "fd00::/16"), metav1.CreateOptions{})
-	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "AddressPool bergamo: it has no free IPv6 range of the size /16 left")
+	subresourcetest.ExpectStatus(t, err, http.StatusForbidden,
+		"AddressPool bergamo: it has no free IPv6 range of the size /16 left")
 	must(t)(nil, mappings.Delete(t.Context(), "pods", metav1.DeleteOptions{}))
 	env.Kubectl(t, manifest("others", `"cidr":"10.244.0.0/16"`), "apply", scope, "-f", "-")
 	if got := mapped("others"); got != "10.255.0.0/16" {
@@ -209,7 +223,8 @@ func TestNoAddressIsGivenTwiceOrLostWhenTheServerIsKilled(t *testing.T) {
 		writers.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				name := fmt.Sprintf("w%d-%d", w, i)
-				if _, err := mappings.Create(ctx, addressMapping(name, "", "192.0.2.1"), metav1.CreateOptions{}); err == nil && i%2 == 0 {
+				if _, err := mappings.Create(ctx, addressMapping(name, "", "192.0.2.1"),
+					metav1.CreateOptions{}); err == nil && i%2 == 0 {
 					_ = mappings.Delete(ctx, name, metav1.DeleteOptions{})
 				}
 				turns.Add(1)
@@ -240,7 +255,8 @@ func TestNoAddressIsGivenTwiceOrLostWhenTheServerIsKilled(t *testing.T) {
 	})
 	expectDisjoint(t, federation)
 	_, err := mappings.Create(t.Context(), addressMapping("one-too-many", "", "192.0.2.1"), metav1.CreateOptions{})
-	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "AddressPool default: it has no free IPv4 range of the size /32 left")
+	subresourcetest.ExpectStatus(t, err, http.StatusForbidden,
+		"AddressPool default: it has no free IPv4 range of the size /32 left")
 	awaitPool(t, federation, "default", func(status v1alpha1.AddressPoolStatus) bool {
 		return status.Mappings == size && len(status.CIDRs) == 1 && status.CIDRs[0].UsedPercent == 100
 	})

@@ -45,10 +45,12 @@ func TestDecodeLimits(t *testing.T) {
 	annotation := []byte{1<<3 | 2, 14, 1<<3 | 2, 4, 'r', 'o', 'm', 'e', 12<<3 | 2, 6, 1<<3 | 2, 1, 'a', 2<<3 | 2, 1, 0xff}
 	groups := bytes.Repeat([]byte{15<<3 | 3}, 1_000_000)
 	object := func(fields string) []byte {
-		return fmt.Appendf(nil, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceMap","metadata":{"name":"rome"%s}`, fields)
+		return fmt.Appendf(nil,
+			`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceMap","metadata":{"name":"rome"%s}`, fields)
 	}
 	// YAML references in nine levels of nine each, which expand to 387 million words.
-	bomb := "apiVersion: federation.liqo.io/v1alpha1\nkind: NamespaceMap\nmetadata: {name: rome}\nspec:\n  a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
+	bomb := "apiVersion: federation.liqo.io/v1alpha1\nkind: NamespaceMap\nmetadata: {name: rome}\nspec:\n  a0: &a0 " +
+		"[x,x,x,x,x,x,x,x,x]\n"
 	for i := 1; i < 10; i++ {
 		bomb += fmt.Sprintf("  a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 9), ","))
 	}
@@ -79,12 +81,14 @@ func TestDecodeLimits(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			before := strings.Count(env.Server.Log(t), "\n")
 			started := time.Now()
-			code, answer := exchange(t, user, http.MethodPost, groupPath+"/namespaces/"+c.tenant+"/namespacemaps", test.contentType, test.body)
+			code, answer := exchange(t, user, http.MethodPost, groupPath+"/namespaces/"+c.tenant+"/namespacemaps",
+				test.contentType, test.body)
 			if took := time.Since(started); took > answerSoon {
 				t.Errorf("it was answered after %s", took)
 			}
 			var status metav1.Status
-			if err := json.Unmarshal(answer, &status); err != nil || code != test.want || status.Message == "" || len(answer) > 1<<20 {
+			if err := json.Unmarshal(answer, &status); err != nil || code != test.want || status.Message == "" ||
+				len(answer) > 1<<20 {
 				t.Errorf("got %d (%v) in %d bytes: %.300s", code, err, len(answer), answer)
 			}
 			if lines := strings.Count(env.Server.Log(t), "\n") - before; lines > 5 {
@@ -92,7 +96,8 @@ func TestDecodeLimits(t *testing.T) {
 			}
 		})
 	}
-	if list, err := admin(t).FederationV1alpha1().NamespaceMaps(c.tenant).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
+	if list, err := admin(t).FederationV1alpha1().NamespaceMaps(c.tenant).List(t.Context(),
+		metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
 		t.Errorf("left behind: %v, %v", list, err)
 	}
 }
@@ -100,7 +105,8 @@ func TestDecodeLimits(t *testing.T) {
 // protobuf returns the Protobuf encoding of a NamespaceMap with these encoded fields.
 func protobuf(t *testing.T, fields []byte) []byte {
 	t.Helper()
-	body := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NamespaceMap"}, Raw: fields}
+	body := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(),
+		Kind: "NamespaceMap"}, Raw: fields}
 	encoded, err := body.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -113,14 +119,16 @@ func TestNumberOfInvitationsIsLimited(t *testing.T) {
 	tokens := federationOf(t, env.Admin).FederationV1alpha1().PeeringTokens()
 	const label = "test=too-many"
 	t.Cleanup(func() {
-		if err := tokens.DeleteCollection(context.WithoutCancel(t.Context()), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: label}); err != nil {
+		if err := tokens.DeleteCollection(context.WithoutCancel(t.Context()), metav1.DeleteOptions{},
+			metav1.ListOptions{LabelSelector: label}); err != nil {
 			t.Error(err)
 		}
 	})
 	var refusal error
 	made := 0
 	for made < 10_000 {
-		token := &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{GenerateName: "too-many-", Labels: map[string]string{"test": "too-many"}}}
+		token := &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{GenerateName: "too-many-",
+			Labels: map[string]string{"test": "too-many"}}}
 		if _, refusal = tokens.Create(t.Context(), token, metav1.CreateOptions{}); refusal != nil {
 			break
 		}
@@ -130,7 +138,9 @@ func TestNumberOfInvitationsIsLimited(t *testing.T) {
 		t.Fatalf("after %d invitations: %v", made, refusal)
 	}
 	// Server-side apply must be subject to the limit of stored PeeringTokens, like create.
-	_, err := tokens.Patch(t.Context(), "one-more", types.ApplyPatchType, []byte(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":"one-more"}}`), metav1.PatchOptions{FieldManager: "test"})
+	_, err := tokens.Patch(t.Context(), "one-more", types.ApplyPatchType,
+		[]byte(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":"one-more"}}`),
+		metav1.PatchOptions{FieldManager: "test"})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("applied: %v", err)
 	}

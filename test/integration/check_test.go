@@ -16,7 +16,8 @@ func TestCheckOfTheChartFindsTheAPI(t *testing.T) {
 	env := framework.Get(t)
 	account := env.ServiceAccount(t, framework.Namespace, "default")
 	kubeconfig := env.AccountKubeconfig(t, env.Admin.Host, env.Admin.CAData, account.BearerToken)
-	if output, code := env.RunProgram(t, framework.ControllerManager, "check", "--kubeconfig="+kubeconfig); code != 0 || !strings.Contains(output, "resources of federation.liqo.io/v1alpha1") {
+	if output, code := env.RunProgram(t, framework.ControllerManager, "check", "--kubeconfig="+kubeconfig); code != 0 ||
+		!strings.Contains(output, "resources of federation.liqo.io/v1alpha1") {
 		t.Errorf("exit code %d: %s", code, output)
 	}
 	if err := os.Remove(kubeconfig); err != nil {

@@ -67,7 +67,8 @@ func makePeeringConsumer(t *testing.T, name string) *peeringConsumer {
 	return &peeringConsumer{
 		Environment: env, federation: federation, proxy: env.StartProxy(t), name: name, clock: clock.RealClock{},
 		outgoing: consumer.Config{
-			ClusterID: thatID, ClusterName: "consumer", Namespace: framework.Namespace, IdentityLifetime: time.Hour, Account: account,
+			ClusterID: thatID, ClusterName: "consumer", Namespace: framework.Namespace, IdentityLifetime: time.Hour,
+			Account: account,
 		},
 		incoming: provider.Config{
 			Mode: identity.ModeCertificate, Account: account, InvitationNamespace: framework.InvitationNamespace,
@@ -96,7 +97,8 @@ func (b *peeringConsumer) run(t *testing.T) {
 		outgoing.Events, outgoing.Peers, outgoing.Volumes = &record.FakeRecorder{}, b.peers, fakes.NoVolumes{}
 		incoming.Client, incoming.Live, incoming.Events = manager.GetClient(), manager.GetAPIReader(), &record.FakeRecorder{}
 		return (&foreigncluster.Reconciler{
-			Client: manager.GetClient(), Invitations: invitations, Events: &record.FakeRecorder{}, Clock: b.clock, Peers: b.peers,
+			Client: manager.GetClient(), Invitations: invitations, Events: &record.FakeRecorder{}, Clock: b.clock,
+			Peers:    b.peers,
 			Incoming: incoming.Steps(), Outgoing: outgoing.Steps(),
 		}).SetupWithManager(manager)
 	})
@@ -106,7 +108,8 @@ func (b *peeringConsumer) run(t *testing.T) {
 func (b *peeringConsumer) invite(t *testing.T, proxy string) {
 	t.Helper()
 	tokens := b.federation.FederationV1alpha1().PeeringTokens()
-	token, err := tokens.Create(t.Context(), &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: b.name}}, metav1.CreateOptions{})
+	token, err := tokens.Create(t.Context(), &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: b.name}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,9 +118,11 @@ func (b *peeringConsumer) invite(t *testing.T, proxy string) {
 		t.Fatal(err)
 	}
 	b.request, b.token = naming.InvitationAccount(token.UID), invitation.Status.Peering.Spec.Token
-	_, err = b.federation.FederationV1alpha1().ForeignClusters().CreatePeer(t.Context(), b.name, &v1alpha1.Peering{Spec: v1alpha1.PeeringSpec{
-		ClusterID: thisID, Server: framework.AdvertisedServer, CABundle: b.AdvertisedAuthority(), ProxyURL: proxy, Token: b.token,
-	}}, metav1.CreateOptions{})
+	_, err = b.federation.FederationV1alpha1().ForeignClusters().CreatePeer(t.Context(), b.name,
+		&v1alpha1.Peering{Spec: v1alpha1.PeeringSpec{
+			ClusterID: thisID, Server: framework.AdvertisedServer, CABundle: b.AdvertisedAuthority(), ProxyURL: proxy,
+			Token: b.token,
+		}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +136,8 @@ func (b *peeringConsumer) cleanUp(t *testing.T, name string) {
 		if err := b.federation.FederationV1alpha1().ForeignClusters().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
-		_, err := b.federation.FederationV1alpha1().ForeignClusters().Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err := b.federation.FederationV1alpha1().ForeignClusters().Patch(ctx, name, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
@@ -140,7 +146,8 @@ func (b *peeringConsumer) cleanUp(t *testing.T, name string) {
 
 // grant performs the provider's part of an identity request: it creates the tenant namespace and
 // binds subject to the roles of peers. answer sets the status of the request.
-func (b *peeringConsumer) grant(t *testing.T, subject rbacv1.Subject, answer func(request *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus)) {
+func (b *peeringConsumer) grant(t *testing.T, subject rbacv1.Subject,
+	answer func(request *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus)) {
 	t.Helper()
 	requests := b.federation.FederationV1alpha1().IdentityRequests()
 	var request *v1alpha1.IdentityRequest
@@ -150,12 +157,14 @@ func (b *peeringConsumer) grant(t *testing.T, subject rbacv1.Subject, answer fun
 		return err == nil, ignoreNotFound(err)
 	})
 	tenant := b.tenant()
-	if _, err := b.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}}, metav1.CreateOptions{}); err != nil {
+	if _, err := b.Kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.bind(t, "federation-tenant", subject)
 	request.Status.TenantNamespace, request.Status.ClusterID = tenant, thisID
-	meta.SetStatusCondition(&request.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Accepted"})
+	meta.SetStatusCondition(&request.Status.Conditions,
+		metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Accepted"})
 	answer(request, &request.Status)
 	if _, err := requests.UpdateStatus(t.Context(), request, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -179,9 +188,10 @@ func (b *peeringConsumer) bind(t *testing.T, role string, subjects ...rbacv1.Sub
 func (b *peeringConsumer) certificate(t *testing.T, age, life time.Duration) {
 	t.Helper()
 	uid, _ := naming.InvitationOfAccount(b.request)
-	b.grant(t, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: string(uid)}, func(request *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus) {
-		status.Certificate = b.Certify(t, request.Spec.Request, time.Now().Add(-age), life)
-	})
+	b.grant(t, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: string(uid)},
+		func(request *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus) {
+			status.Certificate = b.Certify(t, request.Spec.Request, time.Now().Add(-age), life)
+		})
 }
 
 // account issues tokens of a ServiceAccount as the identity.
@@ -189,8 +199,10 @@ func (b *peeringConsumer) account(t *testing.T) {
 	t.Helper()
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: b.tenant(), Name: "federation-peer"}
 	b.grant(t, account, func(_ *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus) {
-		b.bind(t, "federation-tenant-token", account, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: framework.InvitationNamespace, Name: b.request})
-		if _, err := b.Kube.CoreV1().ServiceAccounts(b.tenant()).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account.Name}}, metav1.CreateOptions{}); err != nil {
+		b.bind(t, "federation-tenant-token", account,
+			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: framework.InvitationNamespace, Name: b.request})
+		if _, err := b.Kube.CoreV1().ServiceAccounts(b.tenant()).Create(t.Context(),
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account.Name}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		status.ServiceAccountName = account.Name

@@ -63,13 +63,15 @@ func TestTheSecondControllerManagerTakesOverFromTheFirst(t *testing.T) {
 
 func TestAControllerManagerMayWriteNoLeaseButItsOwn(t *testing.T) {
 	env := framework.Get(t)
-	env.Kubectl(t, env.Chart(t, "rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
+	env.Kubectl(t, env.Chart(t, "rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml"),
+		"apply", "-f", "-")
 	client, err := kubernetes.NewForConfig(env.ServiceAccount(t, framework.Namespace, "federation-controller-manager"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: signer + "-of-others"}}
-	if _, err := env.Kube.CoordinationV1().Leases(framework.Namespace).Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+	if _, err := env.Kube.CoordinationV1().Leases(framework.Namespace).Create(t.Context(), other,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for what, try := range map[string]func() error{
@@ -85,7 +87,8 @@ func TestAControllerManagerMayWriteNoLeaseButItsOwn(t *testing.T) {
 			return client.CoordinationV1().Leases(framework.Namespace).Delete(t.Context(), other.Name, metav1.DeleteOptions{})
 		},
 		"creating one in another namespace": func() error {
-			_, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{})
+			_, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Create(t.Context(),
+				&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{})
 			return err
 		},
 	} {

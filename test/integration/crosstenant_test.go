@@ -36,7 +36,8 @@ type question struct {
 }
 
 func (q question) String() string {
-	return strings.TrimSuffix(fmt.Sprintf("%s %s.%s/%s", q.verb, q.resource, q.group, q.subresource), "/") + " in " + q.namespace
+	return strings.TrimSuffix(fmt.Sprintf("%s %s.%s/%s", q.verb, q.resource, q.group, q.subresource), "/") +
+		" in " + q.namespace
 }
 
 // anybodys reports whether every authenticated user may send the request: reviews of the user's own
@@ -102,12 +103,13 @@ func review(t *testing.T, env *framework.Environment, user string, questions []q
 	for range 8 {
 		asking.Go(func() {
 			for q := range queue {
-				review, err := reviews.Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-					User: user, Groups: []string{v1alpha1.PeerGroup, "system:authenticated"},
-					ResourceAttributes: &authorizationv1.ResourceAttributes{
-						Group: q.group, Resource: q.resource, Subresource: q.subresource, Verb: q.verb, Namespace: q.namespace,
-					},
-				}}, metav1.CreateOptions{})
+				review, err := reviews.Create(t.Context(),
+					&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+						User: user, Groups: []string{v1alpha1.PeerGroup, "system:authenticated"},
+						ResourceAttributes: &authorizationv1.ResourceAttributes{
+							Group: q.group, Resource: q.resource, Subresource: q.subresource, Verb: q.verb, Namespace: q.namespace,
+						},
+					}}, metav1.CreateOptions{})
 				switch {
 				case err != nil:
 					t.Errorf("%s: %v", q, err)
@@ -160,7 +162,8 @@ func requestAll(t *testing.T, env *framework.Environment, user *rest.Config, b t
 				}
 				for road, config := range map[string]*rest.Config{"the aggregator": user, "the server": env.Server.Client(user)} {
 					sent++
-					if code, answer := exchange(t, config, methods[verb], path, "application/json", []byte("{}")); code != http.StatusForbidden {
+					if code, answer := exchange(t, config, methods[verb], path, "application/json",
+						[]byte("{}")); code != http.StatusForbidden {
 						t.Errorf("%s %s by %s: %d: %.200s", verb, path, road, code, answer)
 					}
 				}

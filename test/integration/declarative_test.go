@@ -27,7 +27,8 @@ func deleteNow(t *testing.T, path string) {
 	if err := client.Delete().AbsPath(path).Do(ctx).Error(); err != nil {
 		t.Error(err)
 	}
-	if err := client.Patch(types.MergePatchType).AbsPath(path).Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
+	if err := client.Patch(types.MergePatchType).AbsPath(path).Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(
+		ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
 }
@@ -62,12 +63,14 @@ func TestPeerVerbAndForeignClusterStoreTheSame(t *testing.T) {
 				return cluster.Spec
 			}
 			byVerb := stored(func() {
-				env.Kubectl(t, string(encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Peering", "spec": merge(shared, fields{"token": peerToken})})),
+				env.Kubectl(t, string(encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Peering",
+					"spec": merge(shared, fields{"token": peerToken})})),
 					"create", "--raw", peerPath("rimini"), "-f", "-")
 			})
 			bySpec := stored(func() {
-				env.Kubectl(t, string(encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "ForeignCluster", "metadata": fields{"name": "rimini"},
-					"spec": merge(shared, fields{"outgoing": "Enabled", "invitationSecretName": "invitation-rimini"})})),
+				env.Kubectl(t, string(encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "ForeignCluster",
+					"metadata": fields{"name": "rimini"},
+					"spec":     merge(shared, fields{"outgoing": "Enabled", "invitationSecretName": "invitation-rimini"})})),
 					"apply", "--server-side", "-f", "-")
 			})
 			if diff := cmp.Diff(byVerb, bySpec); diff != "" {
@@ -79,12 +82,14 @@ func TestPeerVerbAndForeignClusterStoreTheSame(t *testing.T) {
 
 func TestOffloadVerbAndNamespaceOffloadingStoreTheSame(t *testing.T) {
 	env := framework.Get(t)
-	selector := fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"north"}}}}}}
+	selector := fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region",
+		"operator": "In", "values": []string{"north"}}}}}}
 	for _, mapping := range []any{nil, "DefaultName", "EnforceSameName", "SelectedName"} {
 		for _, pods := range []any{nil, "Local", "Remote", "LocalAndRemote"} {
 			for _, clusters := range []any{nil, selector} {
 				spec := fields{}
-				for key, value := range (fields{"namespaceMappingStrategy": mapping, "podOffloadingStrategy": pods, "clusterSelector": clusters}) {
+				for key, value := range (fields{"namespaceMappingStrategy": mapping, "podOffloadingStrategy": pods,
+					"clusterSelector": clusters}) {
 					if value != nil {
 						spec[key] = value
 					}
@@ -95,7 +100,8 @@ func TestOffloadVerbAndNamespaceOffloadingStoreTheSame(t *testing.T) {
 				stored := func(act func(namespace string)) v1alpha1.NamespaceOffloadingSpec {
 					namespace := env.MakeNamespace(t)
 					act(namespace)
-					offloading, err := admin(t).FederationV1alpha1().NamespaceOffloadings(namespace).Get(t.Context(), "offloading", metav1.GetOptions{})
+					offloading, err := admin(t).FederationV1alpha1().NamespaceOffloadings(namespace).Get(t.Context(), "offloading",
+						metav1.GetOptions{})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -110,14 +116,16 @@ func TestOffloadVerbAndNamespaceOffloadingStoreTheSame(t *testing.T) {
 				client := admin(t).FederationV1alpha1().RESTClient()
 				byVerb := stored(func(namespace string) {
 					send(func() error {
-						return client.Post().AbsPath(offloadingPath(namespace)+"/offload").Body(encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Offload", "spec": spec})).
+						return client.Post().AbsPath(offloadingPath(namespace)+"/offload").Body(
+							encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Offload", "spec": spec})).
 							SetHeader("Content-Type", "application/json").Do(t.Context()).Error()
 					})
 				})
 				bySpec := stored(func(namespace string) {
 					send(func() error {
 						return client.Patch(types.ApplyPatchType).AbsPath(offloadingPath(namespace)).Param("fieldManager", "test").
-							Body(encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "NamespaceOffloading", "metadata": fields{"name": "offloading"}, "spec": spec})).Do(t.Context()).Error()
+							Body(encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "NamespaceOffloading",
+								"metadata": fields{"name": "offloading"}, "spec": spec})).Do(t.Context()).Error()
 					})
 				})
 				if diff := cmp.Diff(byVerb, bySpec); diff != "" {
@@ -140,10 +148,12 @@ func TestObjectsAreSelectedByTheirFields(t *testing.T) {
 	}
 	defer watcher.Stop()
 	for name, id := range map[string]string{"a": genoaID, "b": other, "c": genoaID} {
-		body := fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "ResourceOffer", "metadata": fields{"name": name}, "spec": fields{"clusterID": id, "resources": fields{"cpu": "1"}}}
+		body := fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "ResourceOffer", "metadata": fields{"name": name},
+			"spec": fields{"clusterID": id, "resources": fields{"cpu": "1"}}}
 		env.Kubectl(t, string(encode(body)), "create", "--namespace="+namespace, "-f", "-")
 	}
-	env.Kubectl(t, "", "patch", "resourceoffer", "c", "--namespace="+namespace, "--subresource=status", "--type=merge", "--patch", `{"status":{"phase":"Accepted"}}`)
+	env.Kubectl(t, "", "patch", "resourceoffer", "c", "--namespace="+namespace, "--subresource=status", "--type=merge",
+		"--patch", `{"status":{"phase":"Accepted"}}`)
 	for selector, want := range map[string][]string{
 		"spec.clusterID=" + genoaID:                          {"a", "c"},
 		"spec.clusterID!=" + genoaID:                         {"b"},
@@ -182,35 +192,48 @@ func TestKubectlWorksAsOnBuiltInKinds(t *testing.T) {
 	scope := "--namespace=" + namespace
 	env.Kubectl(t, offloadingManifest, "apply", scope, "-f", "-")
 	defer deleteNow(t, offloadingPath(namespace))
-	env.Kubectl(t, "", "wait", "nsof/offloading", scope, "--for=jsonpath={.spec.podOffloadingStrategy}=Remote", "--timeout=10s")
-	env.Kubectl(t, "", "patch", "nsof", "offloading", scope, "--subresource=status", "--type=merge", "--patch", `{"status":{"phase":"Ready"}}`)
+	env.Kubectl(t, "", "wait", "nsof/offloading", scope, "--for=jsonpath={.spec.podOffloadingStrategy}=Remote",
+		"--timeout=10s")
+	env.Kubectl(t, "", "patch", "nsof", "offloading", scope, "--subresource=status", "--type=merge", "--patch",
+		`{"status":{"phase":"Ready"}}`)
 	env.Kubectl(t, "", "wait", "nsof/offloading", scope, "--for=jsonpath={.status.phase}=Ready", "--timeout=10s")
-	if output := env.Kubectl(t, "", "get", "nsof", scope, "--field-selector=status.phase=Ready", "-o", "wide"); !strings.Contains(output, "offloading") {
+	if output := env.Kubectl(t, "", "get", "nsof", scope, "--field-selector=status.phase=Ready", "-o",
+		"wide"); !strings.Contains(output, "offloading") {
 		t.Errorf("kubectl prints\n%s", output)
 	}
 	for i := range 5 {
-		env.Kubectl(t, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"ResourceRequest","metadata":{"name":"r`+string(rune('0'+i))+`"}}`, "create", scope, "-f", "-")
+		env.Kubectl(t, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"ResourceRequest","metadata":{"name":"r`+string(
+			rune('0'+i))+`"}}`, "create", scope, "-f", "-")
 	}
-	if output := env.Kubectl(t, "", "get", "rr", scope, "--chunk-size=2", "--no-headers"); strings.Count(output, "\n") != 5 {
+	if output := env.Kubectl(t, "", "get", "rr", scope, "--chunk-size=2",
+		"--no-headers"); strings.Count(output, "\n") != 5 {
 		t.Errorf("kubectl prints\n%s", output)
 	}
-	if output := env.Kubectl(t, "", "get", "rr", scope, "--watch", "--request-timeout=2s"); strings.Count(output, "Pending") != 5 {
+	if output := env.Kubectl(t, "", "get", "rr", scope, "--watch", "--request-timeout=2s"); strings.Count(output,
+		"Pending") != 5 {
 		t.Errorf("kubectl prints\n%s", output)
 	}
-	for _, kind := range []string{"foreignclusters", "namespaceoffloadings", "virtualnodes", "resourceoffers", "resourcerequests", "peeringtokens", "identityrequests", "namespacemaps", "shadowpods", "shadowvolumeclaims", "shadowendpointslices", "addresspools", "addressmappings", "networkconfigs", "tunnelendpoints"} {
+	for _, kind := range []string{"foreignclusters", "namespaceoffloadings", "virtualnodes", "resourceoffers",
+		"resourcerequests", "peeringtokens", "identityrequests", "namespacemaps", "shadowpods", "shadowvolumeclaims",
+		"shadowendpointslices", "addresspools", "addressmappings", "networkconfigs", "tunnelendpoints"} {
 		output := env.Kubectl(t, "", "explain", kind, "--recursive")
 		if !strings.Contains(output, "spec") || !strings.Contains(output, "FIELDS:") {
 			t.Errorf("kubectl explain %s:\n%s", kind, output)
 		}
 	}
 
-	env.Kubectl(t, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"ForeignCluster","metadata":{"name":"udine"},"spec":{"server":"https://udine.example.org"}}`, "apply", "--server-side", "-f", "-")
+	env.Kubectl(t,
+		`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"ForeignCluster","metadata":{"name":"udine"},`+
+			`"spec":{"server":"https://udine.example.org"}}`, "apply", "--server-side", "-f", "-")
 	defer deleteNow(t, clusterPath("udine"))
-	env.Kubectl(t, "", "patch", "fc", "udine", "--subresource=peer", "--type=merge", "--patch", `{"spec":{"disconnectTimeoutSeconds":60}}`)
+	env.Kubectl(t, "", "patch", "fc", "udine", "--subresource=peer", "--type=merge", "--patch",
+		`{"spec":{"disconnectTimeoutSeconds":60}}`)
 	env.Kubectl(t, "", "patch", "fc", "udine", "--subresource=status", "--type=merge", "--patch",
-		`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Done","message":"","lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`)
+		`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Done","message":"",`+
+			`"lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`)
 	env.Kubectl(t, "", "wait", "fc/udine", "--for=condition=Ready", "--timeout=10s")
-	if output := env.Kubectl(t, "", "get", "fc", "udine", "--subresource=peer", "-o", "wide"); !strings.Contains(output, "https://udine.example.org") {
+	if output := env.Kubectl(t, "", "get", "fc", "udine", "--subresource=peer", "-o", "wide"); !strings.Contains(output,
+		"https://udine.example.org") {
 		t.Errorf("kubectl prints\n%s", output)
 	}
 }
@@ -225,19 +248,26 @@ func TestUnlikelyValuesAreWarnedOf(t *testing.T) {
 		want []string
 	}{
 		"an address without a bundle, no id, and a day to unpeer": {
-			`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"ForeignCluster","metadata":{"name":"terni"},"spec":{"outgoing":"Enabled","server":"https://192.0.2.1:6443","disconnectTimeoutSeconds":86400}}`,
-			[]string{"apply", "--dry-run=server", "-f", "-"}, []string{"spec.clusterID", "spec.caBundle", "spec.disconnectTimeoutSeconds"},
+			`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"ForeignCluster","metadata":{"name":"terni"},` +
+				`"spec":{"outgoing":"Enabled","server":"https://192.0.2.1:6443","disconnectTimeoutSeconds":86400}}`,
+			[]string{"apply", "--dry-run=server", "-f", "-"},
+			[]string{"spec.clusterID", "spec.caBundle", "spec.disconnectTimeoutSeconds"},
 		},
 		"the same through the verb": {
-			`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Peering","spec":{"token":"t","server":"https://192.0.2.1:6443"}}`,
-			[]string{"create", "--raw", peerPath("terni") + "?dryRun=All", "-f", "-"}, []string{"spec.clusterID", "spec.caBundle"},
+			`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Peering","spec":{"token":"t",` +
+				`"server":"https://192.0.2.1:6443"}}`,
+			[]string{"create", "--raw", peerPath("terni") + "?dryRun=All", "-f", "-"},
+			[]string{"spec.clusterID", "spec.caBundle"},
 		},
 		"a selector that matches nothing": {
-			`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Offload","spec":{"clusterSelector":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"region","operator":"In","values":["moon"]}]}]}}}`,
+			`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Offload",` +
+				`"spec":{"clusterSelector":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"region","operator":"In",` +
+				`"values":["moon"]}]}]}}}`,
 			[]string{"create", "--raw", offload + "?dryRun=All", "-f", "-"}, []string{"spec.clusterSelector"},
 		},
 		"a cluster as an invitation describes it": {
-			`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Peering","spec":{"token":"t","server":"https://terni.example.org","clusterID":"` + genoaID + `"}}`,
+			`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Peering","spec":{"token":"t",` +
+				`"server":"https://terni.example.org","clusterID":"` + genoaID + `"}}`,
 			[]string{"create", "--raw", peerPath("terni") + "?dryRun=All", "-f", "-"}, nil,
 		},
 	} {

@@ -33,7 +33,8 @@ func TestNamespaceEditorMayOffloadAndReadOnly(t *testing.T) {
 			}
 		}
 	}
-	for user, roles := range map[string][]string{"an-editor": {"edit", "federation-edit"}, "a-viewer": {"view", "federation-view"}} {
+	for user, roles := range map[string][]string{"an-editor": {"edit", "federation-edit"},
+		"a-viewer": {"view", "federation-view"}} {
 		for _, role := range roles {
 			binding := bindingOf(role, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user})
 			binding.Name = user + "-" + role
@@ -44,7 +45,8 @@ func TestNamespaceEditorMayOffloadAndReadOnly(t *testing.T) {
 	in := func(namespace, tail string) string { return groupPath + "/namespaces/" + namespace + "/" + tail }
 	const offload = `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Offload","spec":{}}`
 	retry(t, func() (any, error) {
-		return federationOf(t, editor).FederationV1alpha1().NamespaceOffloadings(project).List(t.Context(), metav1.ListOptions{})
+		return federationOf(t, editor).FederationV1alpha1().NamespaceOffloadings(project).List(t.Context(),
+			metav1.ListOptions{})
 	})
 	for _, test := range []struct {
 		method, path, body string
@@ -75,7 +77,8 @@ func TestNamespaceEditorMayOffloadAndReadOnly(t *testing.T) {
 			config *rest.Config
 			want   int
 		}{{"viewer", viewer, test.viewer}, {"editor", editor, test.editor}} {
-			if got, answer := exchange(t, one.config, test.method, test.path, "application/json", []byte(test.body)); got != one.want {
+			if got, answer := exchange(t, one.config, test.method, test.path, "application/json",
+				[]byte(test.body)); got != one.want {
 				t.Errorf("%s %s by the %s: got %d, want %d: %.200s", test.method, test.path, one.name, got, one.want, answer)
 			}
 		}

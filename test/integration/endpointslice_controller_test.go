@@ -81,7 +81,8 @@ func TestLocalEndpointsAreReflected(t *testing.T) {
 func (e *endpointsOfWeb) createPeering(t *testing.T) {
 	t.Helper()
 	clusters := e.federation.FederationV1alpha1().ForeignClusters()
-	if _, err := clusters.Create(t.Context(), &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: e.tenant}}, metav1.CreateOptions{}); err != nil {
+	if _, err := clusters.Create(t.Context(), &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: e.tenant}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -89,15 +90,18 @@ func (e *endpointsOfWeb) createPeering(t *testing.T) {
 		if err := clusters.Delete(ctx, e.tenant, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
-		_, err := clusters.Patch(ctx, e.tenant, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err := clusters.Patch(ctx, e.tenant, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
 	e.setConsumerAlive(t, metav1.ConditionTrue)
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"twin",%q:%q,%q:%q,%q:%q}}}`,
-		v1alpha1.LabelRole, v1alpha1.LabelForeignCluster, e.tenant, v1alpha1.LabelOrigin, consumerID, v1alpha1.LabelDestination, providerID)
-	if _, err := e.Kube.CoreV1().Namespaces().Patch(t.Context(), e.remote, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		v1alpha1.LabelRole, v1alpha1.LabelForeignCluster, e.tenant, v1alpha1.LabelOrigin, consumerID,
+		v1alpha1.LabelDestination, providerID)
+	if _, err := e.Kube.CoreV1().Namespaces().Patch(t.Context(), e.remote, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -105,9 +109,12 @@ func (e *endpointsOfWeb) createPeering(t *testing.T) {
 // setConsumerAlive sets the condition ConsumerAlive of the ForeignCluster.
 func (e *endpointsOfWeb) setConsumerAlive(t *testing.T, status metav1.ConditionStatus) {
 	t.Helper()
-	patch := fmt.Sprintf(`{"status":{"networking":"Established","conditions":[{"type":%q,"status":%q,"reason":"Test","message":"","lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
+	patch := fmt.Sprintf(
+		`{"status":{"networking":"Established","conditions":[{"type":%q,"status":%q,"reason":"Test","message":"",`+
+			`"lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
 		v1alpha1.ConditionConsumerAlive, status)
-	if _, err := e.federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), e.tenant, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := e.federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), e.tenant, types.MergePatchType,
+		[]byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -115,9 +122,12 @@ func (e *endpointsOfWeb) setConsumerAlive(t *testing.T, status metav1.ConditionS
 // setNetworkReady sets the condition NetworkReady of the consumer's VirtualNode.
 func (e *endpointsOfWeb) setNetworkReady(t *testing.T, status metav1.ConditionStatus) {
 	t.Helper()
-	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q,"reason":"Test","message":"","lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
+	patch := fmt.Sprintf(
+		`{"status":{"conditions":[{"type":%q,"status":%q,"reason":"Test","message":"",`+
+			`"lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
 		v1alpha1.ConditionNetworkReady, status)
-	if _, err := e.federation.FederationV1alpha1().VirtualNodes(e.peer).Patch(t.Context(), virtualNode, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := e.federation.FederationV1alpha1().VirtualNodes(e.peer).Patch(t.Context(), virtualNode,
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -146,7 +156,8 @@ func (e *endpointsOfWeb) await(t *testing.T, ready bool) *discoveryv1.EndpointSl
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
-		return err == nil && len(slice.Endpoints) == 1 && slice.Endpoints[0].Addresses[0] == "10.81.0.1" && *slice.Endpoints[0].Conditions.Ready == ready, err
+		return err == nil && len(slice.Endpoints) == 1 && slice.Endpoints[0].Addresses[0] == "10.81.0.1" &&
+			*slice.Endpoints[0].Conditions.Ready == ready, err
 	})
 	return slice
 }
@@ -166,7 +177,8 @@ func (e *endpointsOfWeb) awaitGone(t *testing.T) {
 func (e *endpointsOfWeb) awaitReason(t *testing.T, reason string) {
 	t.Helper()
 	until(t, "the shadow has the reason "+reason, func(ctx context.Context) (bool, error) {
-		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.remote).Get(ctx, "web-abcde", metav1.GetOptions{})
+		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.remote).Get(ctx, "web-abcde",
+			metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -177,12 +189,15 @@ func (e *endpointsOfWeb) awaitReason(t *testing.T, reason string) {
 
 func (e *endpointsOfWeb) testCross(t *testing.T) {
 	slice := e.await(t, true)
-	if slice.Labels[discoveryv1.LabelServiceName] != "web" || slice.Labels[discoveryv1.LabelManagedBy] != v1alpha1.ManagedBy || slice.Labels[v1alpha1.LabelOrigin] != consumerID {
+	if slice.Labels[discoveryv1.LabelServiceName] != "web" ||
+		slice.Labels[discoveryv1.LabelManagedBy] != v1alpha1.ManagedBy || slice.Labels[v1alpha1.LabelOrigin] != consumerID {
 		t.Errorf("labels %v", slice.Labels)
 	}
 	until(t, "the shadow has its status", func(ctx context.Context) (bool, error) {
-		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.remote).Get(ctx, "web-abcde", metav1.GetOptions{})
-		return err == nil && len(shadow.Status.Conditions) == 1 && shadow.Status.Conditions[0].Status == metav1.ConditionTrue, err
+		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.remote).Get(ctx, "web-abcde",
+			metav1.GetOptions{})
+		return err == nil && len(shadow.Status.Conditions) == 1 &&
+			shadow.Status.Conditions[0].Status == metav1.ConditionTrue, err
 	})
 }
 
@@ -215,7 +230,8 @@ func (e *endpointsOfWeb) testRepair(t *testing.T) {
 }
 
 func (e *endpointsOfWeb) testServices(t *testing.T) {
-	kubernetes, err := e.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	kubernetes, err := e.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes",
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +240,8 @@ func (e *endpointsOfWeb) testServices(t *testing.T) {
 		slice := e.slice.DeepCopy()
 		slice.ResourceVersion = ""
 		slice.Endpoints[0].Addresses = addresses
-		if _, err := e.Kube.DiscoveryV1().EndpointSlices(e.local).Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
+		if _, err := e.Kube.DiscoveryV1().EndpointSlices(e.local).Update(t.Context(), slice,
+			metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -250,10 +267,12 @@ func (e *endpointsOfWeb) testNetwork(t *testing.T) {
 
 func (e *endpointsOfWeb) testTunnel(t *testing.T) {
 	const id = "7d1f6c0e-5f0b-4c57-9f6c-2a2f8f0e8101"
-	clusters, tunnels := e.federation.FederationV1alpha1().ForeignClusters(), e.federation.FederationV1alpha1().TunnelEndpoints(framework.Namespace)
+	clusters, tunnels := e.federation.FederationV1alpha1().ForeignClusters(),
+		e.federation.FederationV1alpha1().TunnelEndpoints(framework.Namespace)
 	setSpec := func(spec string) {
 		t.Helper()
-		must(t)(clusters.Patch(t.Context(), e.tenant, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{}))
+		must(t)(clusters.Patch(t.Context(), e.tenant, types.MergePatchType, []byte(`{"spec":`+spec+`}`),
+			metav1.PatchOptions{}))
 	}
 	setSpec(`{"clusterID":"` + id + `","networking":"Tunnel"}`)
 	e.awaitGone(t)
@@ -278,7 +297,8 @@ func (e *endpointsOfWeb) testTunnel(t *testing.T) {
 }
 
 func (e *endpointsOfWeb) testDeletion(t *testing.T) {
-	if err := e.Kube.DiscoveryV1().EndpointSlices(e.local).Delete(t.Context(), e.slice.Name, metav1.DeleteOptions{}); err != nil {
+	if err := e.Kube.DiscoveryV1().EndpointSlices(e.local).Delete(t.Context(), e.slice.Name,
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	e.awaitGone(t)

@@ -67,7 +67,8 @@ func (p peering) runningPod(t *testing.T, namespace, name, node string) *corev1.
 // controller does.
 func (p peering) allow(t *testing.T, budget *policyv1.PodDisruptionBudget, disruptions int32) {
 	t.Helper()
-	current, err := p.kube.PolicyV1().PodDisruptionBudgets(budget.Namespace).Get(t.Context(), budget.Name, metav1.GetOptions{})
+	current, err := p.kube.PolicyV1().PodDisruptionBudgets(budget.Namespace).Get(t.Context(), budget.Name,
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,8 @@ func (p peering) allow(t *testing.T, budget *policyv1.PodDisruptionBudget, disru
 		ObservedGeneration: current.Generation, DisruptionsAllowed: disruptions,
 		CurrentHealthy: 1, DesiredHealthy: 1 - disruptions, ExpectedPods: 1,
 	}
-	must(t)(p.kube.PolicyV1().PodDisruptionBudgets(budget.Namespace).UpdateStatus(t.Context(), current, metav1.UpdateOptions{}))
+	must(t)(p.kube.PolicyV1().PodDisruptionBudgets(budget.Namespace).UpdateStatus(t.Context(), current,
+		metav1.UpdateOptions{}))
 }
 
 func (p peering) untilInPlace(t *testing.T, namespace, reason string) metav1.Condition {
@@ -101,7 +103,8 @@ func (p *peering) budget(t *testing.T, namespace string) *policyv1.PodDisruption
 	t.Helper()
 	budget, err := p.kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -127,9 +130,11 @@ func TestMisplacedPodsAreEvicted(t *testing.T) {
 	offloadings := versioned.NewForConfigOrDie(config).FederationV1alpha1().NamespaceOffloadings(namespace)
 	patch := func(spec fields) {
 		t.Helper()
-		must(t)(offloadings.Patch(t.Context(), v1alpha1.NamespaceOffloadingName, types.MergePatchType, encode(fields{"spec": spec}), metav1.PatchOptions{}))
+		must(t)(offloadings.Patch(t.Context(), v1alpha1.NamespaceOffloadingName, types.MergePatchType,
+			encode(fields{"spec": spec}), metav1.PatchOptions{}))
 	}
-	italy := fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"it"}}}}}}
+	italy := fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In",
+		"values": []string{"it"}}}}}}
 	patch(fields{"clusterSelector": italy})
 	if !warnings.contains("leaves 1 pod(s)") {
 		t.Errorf("the warnings are %q", warnings.texts)
@@ -145,7 +150,8 @@ func TestMisplacedPodsAreEvicted(t *testing.T) {
 		ready := meta.FindStatusCondition(status.Clusters[0].Conditions, v1alpha1.ConditionReady)
 		return ready != nil && ready.Reason == "PodsRemain", nil
 	})
-	if remote, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{}); err != nil || !remote.DeletionTimestamp.IsZero() {
+	if remote, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{}); err != nil ||
+		!remote.DeletionTimestamp.IsZero() {
 		t.Fatalf("the remote namespace is deleted before its pods: %+v, %v", remote, err)
 	}
 
@@ -154,7 +160,8 @@ func TestMisplacedPodsAreEvicted(t *testing.T) {
 	var byVerb warned
 	config.WarningHandler = &byVerb
 	dry := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
-	must(t)(versioned.NewForConfigOrDie(config).FederationV1alpha1().NamespaceOffloadings(namespace).PatchOffload(t.Context(), v1alpha1.NamespaceOffloadingName,
+	must(t)(versioned.NewForConfigOrDie(config).FederationV1alpha1().NamespaceOffloadings(namespace).PatchOffload(
+		t.Context(), v1alpha1.NamespaceOffloadingName,
 		types.MergePatchType, encode(fields{"spec": fields{"podOffloadingStrategy": "Remote"}}), dry))
 	if !byVerb.contains("leaves 2 pod(s)") {
 		t.Errorf("the warnings of the verb are %q", byVerb.texts)
@@ -165,7 +172,8 @@ func TestMisplacedPodsAreEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := plan.Status.Plan; got.EvictedPods != 1 || got.MisplacedPodCount != 1 || len(got.MisplacedPods) != 1 ||
-		got.MisplacedPods[0].Name != offloaded.Name || got.MisplacedPods[0].NodeName != offloaded.Spec.NodeName || got.MisplacedPods[0].Action != v1alpha1.PlanDelete {
+		got.MisplacedPods[0].Name != offloaded.Name || got.MisplacedPods[0].NodeName != offloaded.Spec.NodeName ||
+		got.MisplacedPods[0].Action != v1alpha1.PlanDelete {
 		t.Errorf("the plan is %+v", got)
 	}
 
@@ -178,7 +186,8 @@ func TestMisplacedPodsAreEvicted(t *testing.T) {
 	}
 	p.allow(t, budget, 1)
 	p.until(t, "the pod is evicted", func(ctx context.Context) (bool, error) { return p.ending(ctx, offloaded) })
-	if remote, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{}); err != nil || !remote.DeletionTimestamp.IsZero() {
+	if remote, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{}); err != nil ||
+		!remote.DeletionTimestamp.IsZero() {
 		t.Fatalf("the remote namespace is deleted before its pods: %+v, %v", remote, err)
 	}
 	if err := killed(t.Context(), p.kube, offloaded); err != nil {
@@ -201,17 +210,21 @@ func TestMisplacedPodsAreEvicted(t *testing.T) {
 	p.untilInPlace(t, namespace, "InPlace")
 
 	// A change of a node's labels can misplace pods, too.
-	patch(fields{"clusterSelector": fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"fr"}}}}}}})
+	patch(fields{
+		"clusterSelector": fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region",
+			"operator": "In", "values": []string{"fr"}}}}}}})
 	p.untilPhase(t, namespace, v1alpha1.OffloadingReady)
 	moved := p.runningPod(t, namespace, "moved", naming.NodeName(p.cluster))
 	p.allow(t, budget, 1)
 	p.labelNode(t, "it")
-	p.until(t, "the pod on a node with changed labels is evicted", func(ctx context.Context) (bool, error) { return p.ending(ctx, moved) })
+	p.until(t, "the pod on a node with changed labels is evicted",
+		func(ctx context.Context) (bool, error) { return p.ending(ctx, moved) })
 	if err := killed(t.Context(), p.kube, moved); err != nil {
 		t.Fatal(err)
 	}
 	p.untilDeleted(t, remoteNamespace)
-	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
+	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(),
+		v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -222,17 +235,20 @@ func TestPodsAreEvictedWithinTheirBudgets(t *testing.T) {
 	remoteNamespace := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
 	p.env.ServiceAccount(t, namespace, "default")
 	made := p.runningPod(t, namespace, "made", naming.NodeName(p.cluster))
-	made = p.ownedBy(t, made, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web", Controller: ptr.To(true)})
+	made = p.ownedBy(t, made, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web",
+		Controller: ptr.To(true)})
 	alone := p.runningPod(t, namespace, "alone", naming.NodeName(p.cluster))
 	budget := p.budget(t, namespace)
 
-	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
+	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(),
+		v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if condition := p.untilInPlace(t, namespace, "EvictionBlocked"); !strings.Contains(condition.Message, "1 pod(s)") {
 		t.Errorf("the condition is %+v", condition)
 	}
-	p.until(t, "the pod without a controller is deleted", func(ctx context.Context) (bool, error) { return p.ending(ctx, alone) })
+	p.until(t, "the pod without a controller is deleted",
+		func(ctx context.Context) (bool, error) { return p.ending(ctx, alone) })
 	if ending, err := p.ending(t.Context(), made); err != nil || ending {
 		t.Errorf("a pod is evicted against its budget, %v", err)
 	}
@@ -251,7 +267,8 @@ func TestPodsAreEvictedWithinTheirBudgets(t *testing.T) {
 		t.Errorf("the pod ends otherwise than by eviction: %+v", evicted.Status.Conditions)
 	}
 	p.untilInPlace(t, namespace, "Ending")
-	if remote, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{}); err != nil || !remote.DeletionTimestamp.IsZero() {
+	if remote, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{}); err != nil ||
+		!remote.DeletionTimestamp.IsZero() {
 		t.Fatalf("the remote namespace is deleted before its pods: %+v, %v", remote, err)
 	}
 	if err := killed(t.Context(), p.kube, made); err != nil {
@@ -278,13 +295,17 @@ func (p peering) ownedBy(t *testing.T, pod *corev1.Pod, owner metav1.OwnerRefere
 func TestNamespacesOfTheFederationAreNeverOffloaded(t *testing.T) {
 	env := framework.Get(t)
 	client := admin(t).FederationV1alpha1()
-	for name, role := range map[string]string{"liqo-peer-cuneo": v1alpha1.RolePeer, "liqo-tenant-cuneo": v1alpha1.RoleTenant, "web-of-cuneo": v1alpha1.RoleRemoteNamespace} {
+	for name, role := range map[string]string{"liqo-peer-cuneo": v1alpha1.RolePeer,
+		"liqo-tenant-cuneo": v1alpha1.RoleTenant, "web-of-cuneo": v1alpha1.RoleRemoteNamespace} {
 		must(t)(env.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{v1alpha1.LabelForeignCluster: "cuneo", v1alpha1.LabelRole: role},
 		}}, metav1.CreateOptions{}))
-		_, err := client.NamespaceOffloadings(name).CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{}, metav1.CreateOptions{})
+		_, err := client.NamespaceOffloadings(name).CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName,
+			&v1alpha1.Offload{}, metav1.CreateOptions{})
 		refusedInWords(t, err, "is a "+role+" namespace of the federation and cannot be offloaded")
-		_, err = client.NamespaceOffloadings(name).Create(t.Context(), &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}}, metav1.CreateOptions{})
+		_, err = client.NamespaceOffloadings(name).Create(t.Context(),
+			&v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}},
+			metav1.CreateOptions{})
 		refusedInWords(t, err, "is a "+role+" namespace of the federation and cannot be offloaded")
 	}
 }

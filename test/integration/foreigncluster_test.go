@@ -8,11 +8,15 @@ import "testing"
 func TestForeignClusters(t *testing.T) {
 	lifecycle{
 		kind: "ForeignCluster", resource: "foreignclusters", short: "fc", name: "turin", held: true,
-		spec:   fields{"clusterID": "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11", "outgoing": "Enabled", "server": "https://turin.example.org:6443", "disconnectTimeoutSeconds": 60},
+		spec: fields{"clusterID": "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11", "outgoing": "Enabled",
+			"server": "https://turin.example.org:6443", "disconnectTimeoutSeconds": 60},
 		change: fields{"resources": fields{"cpu": "2", "memory": "4Gi"}},
-		status: fields{"outgoingPeering": "Established", "incomingPeering": "None", "networking": "None", "authentication": "Established", "virtualNodes": 1, "conditions": []any{fields{"type": "Ready", "status": "True", "reason": "Done", "message": "all is well", "lastTransitionTime": "2026-11-21T08:00:00Z"}}},
-		header: []string{"OUTGOING PEERING", "INCOMING PEERING", "NETWORKING", "AUTHENTICATION", "AGE", "CLUSTER ID", "LATENCY", "VIRTUAL NODES", "SERVER"},
-		row:    []string{"Established", "None", "None", "Established", "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11", "<none>", "1", "https://turin.example.org:6443"},
+		status: fields{"outgoingPeering": "Established", "incomingPeering": "None", "networking": "None",
+			"authentication": "Established", "virtualNodes": 1, "conditions": []any{fields{"type": "Ready", "status": "True", "reason": "Done", "message": "all is well", "lastTransitionTime": "2026-11-21T08:00:00Z"}}},
+		header: []string{"OUTGOING PEERING", "INCOMING PEERING", "NETWORKING", "AUTHENTICATION", "AGE", "CLUSTER ID",
+			"LATENCY", "VIRTUAL NODES", "SERVER"},
+		row: []string{"Established", "None", "None", "Established", "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11", "<none>", "1",
+			"https://turin.example.org:6443"},
 		badSpecs: map[string]fields{
 			"spec.clusterID": {"clusterID": "turin"}, "spec.server": {"server": "https://127.0.0.1:6443"}, "spec.outgoing": {"outgoing": "Maybe"},
 			"spec.caBundle": {"caBundle": "bm90IFBFTQ=="}, "spec.resources[cpu]": {"resources": fields{"cpu": "-1"}}, "spec.disconnectTimeoutSeconds": {"disconnectTimeoutSeconds": -1},

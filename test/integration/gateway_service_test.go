@@ -33,7 +33,8 @@ func TestGatewayServiceHasTheActiveGatewayAsEndpoint(t *testing.T) {
 	for i, name := range []string{"leads-one", "leads-two"} {
 		makeNode(t, env, name, "")
 		address := fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.%d"}]}}`, i+1)
-		must(t)(env.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, []byte(address), metav1.PatchOptions{}, "status"))
+		must(t)(env.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, []byte(address),
+			metav1.PatchOptions{}, "status"))
 	}
 	runManager(t, env.ServiceAccount(t, framework.Namespace, controllerManager), func(manager ctrl.Manager) error {
 		installed, err := installation.NewCache(manager, framework.Namespace)
@@ -48,11 +49,13 @@ func TestGatewayServiceHasTheActiveGatewayAsEndpoint(t *testing.T) {
 		return reconciler.SetupWithManager(manager, installed)
 	})
 
-	services, leases := env.Kube.CoreV1().Services(framework.Namespace), env.Kube.CoordinationV1().Leases(framework.Namespace)
+	services, leases := env.Kube.CoreV1().Services(framework.Namespace),
+		env.Kube.CoordinationV1().Leases(framework.Namespace)
 	leadsTo := func(want string) {
 		t.Helper()
 		retry(t, func() (any, error) {
-			slice, err := env.Kube.DiscoveryV1().EndpointSlices(framework.Namespace).Get(t.Context(), v1alpha1.GatewayName, metav1.GetOptions{})
+			slice, err := env.Kube.DiscoveryV1().EndpointSlices(framework.Namespace).Get(t.Context(), v1alpha1.GatewayName,
+				metav1.GetOptions{})
 			got := "nowhere"
 			if apierrors.IsNotFound(err) {
 				got, err = "no slice", nil
@@ -79,7 +82,8 @@ func TestGatewayServiceHasTheActiveGatewayAsEndpoint(t *testing.T) {
 		return leases.Delete(ctx, v1alpha1.GatewayName, metav1.DeleteOptions{})
 	})
 	leadsTo("leads-one 192.0.2.1:51820")
-	must(t)(leases.Patch(t.Context(), v1alpha1.GatewayName, types.MergePatchType, []byte(`{"spec":{"holderIdentity":"leads-two"}}`), metav1.PatchOptions{}))
+	must(t)(leases.Patch(t.Context(), v1alpha1.GatewayName, types.MergePatchType,
+		[]byte(`{"spec":{"holderIdentity":"leads-two"}}`), metav1.PatchOptions{}))
 	leadsTo("leads-two 192.0.2.2:51820")
 	if err := services.Delete(t.Context(), v1alpha1.GatewayName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -93,7 +97,8 @@ func TestPoliciesKeepEndpointsToTheGateway(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	otherNamespace := env.MakeNamespace(t)
-	rule := rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Verbs: []string{"create"}, Resources: []string{"endpointslices"}}
+	rule := rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Verbs: []string{"create"},
+		Resources: []string{"endpointslices"}}
 	for _, namespace := range []string{framework.Namespace, otherNamespace} {
 		env.Grant(t, account(framework.Namespace, controllerManager), namespace, rule)
 	}
@@ -101,7 +106,8 @@ func TestPoliciesKeepEndpointsToTheGateway(t *testing.T) {
 	slice := func(namespace, name, service, manager string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := kube.DiscoveryV1().EndpointSlices(namespace).Create(ctx, &discoveryv1.EndpointSlice{
-				ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: manager}},
+				ObjectMeta: metav1.ObjectMeta{Name: name,
+					Labels: map[string]string{discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: manager}},
 				AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{},
 			}, dryCreate)
 			return err

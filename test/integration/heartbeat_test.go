@@ -40,10 +40,12 @@ func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 	otherNamespace := env.MakeNamespace(t)
 	for _, namespace := range []string{tenant, otherNamespace} {
 		for _, name := range []string{heartbeat, "another"} {
-			must(t)(env.Kube.CoordinationV1().Leases(namespace).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+			must(t)(env.Kube.CoordinationV1().Leases(namespace).Create(t.Context(),
+				&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
 		}
 	}
-	everything := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{"leases"}}
+	everything := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"},
+		Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{"leases"}}
 	for user, client := range map[string]kubernetes.Interface{
 		"peer-of-lecce":             kubeOf(t, env.User(t, "peer-of-lecce", v1alpha1.PeerGroup)),
 		account(tenant, "identity"): kubeOf(t, env.ServiceAccount(t, tenant, "identity")),
@@ -64,7 +66,8 @@ func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 				{"another lease", "no Lease except its heartbeat", patch(tenant, "another", beat)},
 				{"a lease of another namespace", "no Lease except its heartbeat", patch(otherNamespace, heartbeat, beat)},
 				{"a new lease", "no Lease except its heartbeat", func(ctx context.Context) error {
-					_, err := client.CoordinationV1().Leases(tenant).Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
+					_, err := client.CoordinationV1().Leases(tenant).Create(ctx,
+						&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
 					return err
 				}},
 				{"a finalizer", "nothing but renewTime", patch(tenant, heartbeat, `{"metadata":{"finalizers":["example.com/stay"]}}`)},
@@ -98,25 +101,29 @@ func TestExpiredOrphanTTLEndsThePeering(t *testing.T) {
 	tenant := makeNamespaceOf(t, env, tenantOf("trento"), v1alpha1.RoleTenant, "trento")
 	const user = "peer-of-trento"
 	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
-	for role, subject := range map[string]rbacv1.Subject{"federation-tenant": userSubject(user), "federation-tenant-manager": own} {
+	for role, subject := range map[string]rbacv1.Subject{"federation-tenant": userSubject(user),
+		"federation-tenant-manager": own} {
 		must(t)(env.Kube.RbacV1().RoleBindings(tenant).Create(t.Context(), bindingOf(role, subject), metav1.CreateOptions{}))
 	}
 	clusters := admin(t).FederationV1alpha1().ForeignClusters()
-	fc := &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "trento", Finalizers: []string{v1alpha1.Finalizer}}, Spec: v1alpha1.ForeignClusterSpec{Incoming: v1alpha1.PeeringEnabled}}
+	fc := &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "trento", Finalizers: []string{v1alpha1.Finalizer}},
+		Spec: v1alpha1.ForeignClusterSpec{Incoming: v1alpha1.PeeringEnabled}}
 	fc.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: 3 * time.Minute}
 	if _, err := clusters.Create(t.Context(), fc, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		if _, err := clusters.Patch(ctx, "trento", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := clusters.Patch(ctx, "trento", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{}); err != nil {
 			t.Error(err)
 		}
 		if err := clusters.Delete(ctx, "trento", metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
-	if _, err := clusters.Patch(t.Context(), "trento", types.MergePatchType, encode(fields{"status": fields{"tenantNamespace": tenant}}), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := clusters.Patch(t.Context(), "trento", types.MergePatchType,
+		encode(fields{"status": fields{"tenantNamespace": tenant}}), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 	clock := testingclock.NewFakePassiveClock(time.Now())
@@ -155,10 +162,12 @@ func TestExpiredOrphanTTLEndsThePeering(t *testing.T) {
 	}
 	consumer := kubeOf(t, env.User(t, user, v1alpha1.PeerGroup)).CoordinationV1().Leases(tenant)
 	until(t, "the consumer to send a heartbeat", func(ctx context.Context) (bool, error) {
-		_, err := consumer.Patch(ctx, heartbeat, types.MergePatchType, renewed(time.Now().Add(10000*time.Hour)), metav1.PatchOptions{})
+		_, err := consumer.Patch(ctx, heartbeat, types.MergePatchType, renewed(time.Now().Add(10000*time.Hour)),
+			metav1.PatchOptions{})
 		return err == nil, nil
 	})
-	for minute, want := range []string{liveness.ReasonHeartbeatReceived, liveness.ReasonHeartbeatExpired, liveness.ReasonHeartbeatExpired} {
+	for minute, want := range []string{liveness.ReasonHeartbeatReceived, liveness.ReasonHeartbeatExpired,
+		liveness.ReasonHeartbeatExpired} {
 		if got := later(time.Minute); got == nil || got.Reason != want {
 			t.Fatalf("%d minutes after the last heartbeat: %+v", minute, got)
 		}

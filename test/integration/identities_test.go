@@ -49,20 +49,23 @@ func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenan
 		{c.remote, "federation-remote-namespace-manager", own},
 		{c.peer, "federation-peer-manager", own},
 	} {
-		must(t)(env.Kube.RbacV1().RoleBindings(b.namespace).Create(t.Context(), bindingOf(b.role, b.subject), metav1.CreateOptions{}))
+		must(t)(env.Kube.RbacV1().RoleBindings(b.namespace).Create(t.Context(), bindingOf(b.role, b.subject),
+			metav1.CreateOptions{}))
 	}
 	return c
 }
 
 // withEverything are chart values that enable all accounts.
-var withEverything = []string{"network.enabled=true", "network.gateway.service.enabled=true", `network.podCIDRs=["10.244.0.0/16"]`}
+var withEverything = []string{"network.enabled=true", "network.gateway.service.enabled=true",
+	`network.podCIDRs=["10.244.0.0/16"]`}
 
 // installRoles applies all roles and bindings of the chart with withEverything.
 func installRoles(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	var rights []string
 	for _, document := range strings.Split(env.ChartWith(t, withEverything), "\n---\n") {
-		for _, kind := range []string{"Namespace", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount"} {
+		for _, kind := range []string{"Namespace", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding",
+			"ServiceAccount"} {
 			if strings.Contains("\n"+document+"\n", "\nkind: "+kind+"\n") {
 				rights = append(rights, document)
 			}
@@ -80,18 +83,23 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 	project := env.MakeNamespace(t)
 	const kubelet = "federation-virtual-kubelet-carrara"
 	rbac := env.Kube.RbacV1()
-	bindEverywhere(t, env, "golden-kubelet", "federation-virtual-kubelet", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer})
+	bindEverywhere(t, env, "golden-kubelet", "federation-virtual-kubelet",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer})
 	offloaded := env.MakeNamespace(t)
 	must(t)(rbac.RoleBindings(offloaded).Create(t.Context(), bindingOf("federation-reflection",
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer}), metav1.CreateOptions{}))
-	addresses := bindingOf("federation-addresses", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer})
+	addresses := bindingOf("federation-addresses",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer})
 	addresses.RoleRef.Kind = "Role"
 	must(t)(rbac.RoleBindings(framework.Namespace).Update(t.Context(), addresses, metav1.UpdateOptions{}))
 	must(t)(rbac.RoleBindings(offloaded).Create(t.Context(), bindingOf("federation-export-manager",
-		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}), metav1.CreateOptions{}))
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}),
+		metav1.CreateOptions{}))
 	bindEverywhere(t, env, "golden-admin", "federation-admin", userSubject("golden-admin"))
-	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-edit", userSubject("golden-editor")), metav1.CreateOptions{}))
-	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-view", userSubject("golden-viewer")), metav1.CreateOptions{}))
+	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-edit", userSubject("golden-editor")),
+		metav1.CreateOptions{}))
+	must(t)(rbac.RoleBindings(project).Create(t.Context(), bindingOf("federation-view", userSubject("golden-viewer")),
+		metav1.CreateOptions{}))
 
 	identities := []struct {
 		name   string
@@ -161,7 +169,8 @@ type rights map[string][]string
 func rightsOf(t *testing.T, config *rest.Config, namespace string) rights {
 	t.Helper()
 	review, err := kubeOf(t, config).AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
-		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}, metav1.CreateOptions{})
+		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +248,8 @@ func TestImpersonateSystemGroupsDenied(t *testing.T) {
 			{UserName: "system:serviceaccount:liqo:federation-apiserver"},
 			{UserName: c.user, Groups: []string{v1alpha1.PeerGroup, "system:masters"}},
 		} {
-			for road, config := range map[string]*rest.Config{"the aggregator": config, "the server": env.Server.Client(config)} {
+			for road, config := range map[string]*rest.Config{"the aggregator": config,
+				"the server": env.Server.Client(config)} {
 				config = rest.CopyConfig(config)
 				config.Impersonate = as
 				_, err := federationOf(t, config).FederationV1alpha1().ForeignClusters().List(t.Context(), metav1.ListOptions{})

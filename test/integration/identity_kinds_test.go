@@ -54,7 +54,8 @@ func newChanging(t *testing.T, mode identity.Mode) *changing {
 	t.Helper()
 	c := &changing{makePeeringConsumer(t, "changing"), &fastClock{}}
 	// The provider's controller would reconcile the requests of earlier tests, too.
-	if err := c.federation.FederationV1alpha1().IdentityRequests().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err := c.federation.FederationV1alpha1().IdentityRequests().DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.outgoing.ClusterID, c.outgoing.ClusterName, c.incoming.Mode = changingID, "changer", mode
@@ -79,19 +80,22 @@ func newChanging(t *testing.T, mode identity.Mode) *changing {
 
 // awaitSigningRequest waits for an approved CertificateSigningRequest other than last, and returns
 // it.
-func (c *changing) awaitSigningRequest(t *testing.T, last *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
+func (c *changing) awaitSigningRequest(t *testing.T,
+	last *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	var found *certificatesv1.CertificateSigningRequest
 	until(t, "a request to the signer", func(ctx context.Context) (bool, error) {
 		c.trigger(ctx, t)
-		csrs, err := c.Kube.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
+		csrs, err := c.Kube.CertificatesV1().CertificateSigningRequests().List(ctx,
+			metav1.ListOptions{LabelSelector: v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
 		if err != nil {
 			return false, err
 		}
 		for i, csr := range csrs.Items {
-			approved := slices.ContainsFunc(csr.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
-				return c.Type == certificatesv1.CertificateApproved
-			})
+			approved := slices.ContainsFunc(csr.Status.Conditions,
+				func(c certificatesv1.CertificateSigningRequestCondition) bool {
+					return c.Type == certificatesv1.CertificateApproved
+				})
 			if approved && (last == nil || csr.Name != last.Name) {
 				found = &csrs.Items[i]
 			}
@@ -105,7 +109,8 @@ func (c *changing) awaitSigningRequest(t *testing.T, last *certificatesv1.Certif
 func (c *changing) sign(t *testing.T, csr *certificatesv1.CertificateSigningRequest, age time.Duration) {
 	t.Helper()
 	csr.Status.Certificate = c.Certify(t, csr.Spec.Request, time.Now().Add(-age), 24*time.Hour)
-	if _, err := c.Kube.CertificatesV1().CertificateSigningRequests().UpdateStatus(t.Context(), csr, metav1.UpdateOptions{}); err != nil {
+	if _, err := c.Kube.CertificatesV1().CertificateSigningRequests().UpdateStatus(t.Context(), csr,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -114,7 +119,8 @@ func (c *changing) sign(t *testing.T, csr *certificatesv1.CertificateSigningRequ
 func (c *changing) trigger(ctx context.Context, t *testing.T) {
 	t.Helper()
 	patch := encode(fields{"metadata": fields{"annotations": fields{"test/polls": fmt.Sprint(time.Now().UnixNano())}}})
-	if _, err := c.federation.FederationV1alpha1().ForeignClusters().Patch(ctx, c.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := c.federation.FederationV1alpha1().ForeignClusters().Patch(ctx, c.name, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -170,18 +176,21 @@ func TestIdentityChangesBetweenCertificateAndTokenWithoutAGap(t *testing.T) {
 		t.Fatal("the identity has a token in addition to the certificate")
 	}
 	tenant := naming.TenantNamespace("changer")
-	must(t)(c.federation.FederationV1alpha1().ResourceRequests(tenant).Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "changer"}}, metav1.CreateOptions{}))
+	must(t)(c.federation.FederationV1alpha1().ResourceRequests(tenant).Create(t.Context(),
+		&v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "changer"}}, metav1.CreateOptions{}))
 	until(t, "an answer", func(ctx context.Context) (bool, error) { return c.listRequests(ctx) == nil, nil })
 	stop := c.keepsRequesting(t)
 
 	unsigned := c.awaitSigningRequest(t, first)
 	// No signer has answered for two minutes, so the provider issues a token.
 	c.clock.ahead.Store(int64(2 * time.Minute))
-	if data := c.awaitIdentity(t, remote.KeyToken); len(data[remote.KeyCertificate]) > 0 || string(data[remote.KeyAccount]) != "federation-peer" {
+	if data := c.awaitIdentity(t, remote.KeyToken); len(data[remote.KeyCertificate]) > 0 ||
+		string(data[remote.KeyAccount]) != "federation-peer" {
 		t.Fatalf("the identity is %v", data)
 	}
 	until(t, "the provider to have no pending request", func(ctx context.Context) (bool, error) {
-		csrs, err := c.Kube.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
+		csrs, err := c.Kube.CertificatesV1().CertificateSigningRequests().List(ctx,
+			metav1.ListOptions{LabelSelector: v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
 		return err == nil && len(csrs.Items) == 0, err
 	})
 	c.await(t, "the consumer to report it", established)

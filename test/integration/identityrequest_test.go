@@ -26,10 +26,12 @@ import (
 
 // bearerOf creates a PeeringToken and its invitation, and returns a client with the token of the
 // invitation.
-func bearerOf(t *testing.T, env *framework.Environment, name string) (federationclient.IdentityRequestInterface, *v1alpha1.PeeringToken) {
+func bearerOf(t *testing.T, env *framework.Environment, name string) (federationclient.IdentityRequestInterface,
+	*v1alpha1.PeeringToken) {
 	t.Helper()
 	tokens := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().PeeringTokens()
-	token, err := tokens.Create(t.Context(), &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	token, err := tokens.Create(t.Context(), &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +52,14 @@ func identityFor(t *testing.T, commonName string, organizations ...string) *v1al
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: commonName, Organization: organizations}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: commonName, Organization: organizations}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &v1alpha1.IdentityRequest{Spec: v1alpha1.IdentityRequestSpec{
-		ClusterID: genoaID, ClusterName: "genoa", Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+		ClusterID: genoaID, ClusterName: "genoa",
+		Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
 	}}
 }
 
@@ -75,7 +79,8 @@ func TestTokenOnce(t *testing.T) {
 
 	_, err := bearer.Create(t.Context(), identityFor(t, genoaID, v1alpha1.PeerGroup), metav1.CreateOptions{})
 	expectCause(t, err, "spec.request")
-	_, err = bearer.Create(t.Context(), identityFor(t, string(token.UID), v1alpha1.PeerGroup, "system:masters"), metav1.CreateOptions{})
+	_, err = bearer.Create(t.Context(), identityFor(t, string(token.UID), v1alpha1.PeerGroup, "system:masters"),
+		metav1.CreateOptions{})
 	expectCause(t, err, "spec.request")
 	if _, err := bearer.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a refused request left something behind: %v", err)
@@ -119,14 +124,21 @@ func TestTokenOnce(t *testing.T) {
 	admins := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().IdentityRequests()
 	_, err = admins.Create(t.Context(), request, metav1.CreateOptions{})
 	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "bearer of an invitation")
-	_, err = admins.Patch(t.Context(), "invitation-"+genoaID, types.ApplyPatchType, encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "IdentityRequest",
-		"metadata": fields{"name": "invitation-" + genoaID}, "spec": fields{"clusterID": genoaID, "clusterName": "genoa", "request": []byte("x")}}), metav1.PatchOptions{FieldManager: "test"})
+	_, err = admins.Patch(t.Context(), "invitation-"+genoaID, types.ApplyPatchType,
+		encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "IdentityRequest",
+			"metadata": fields{"name": "invitation-" + genoaID},
+			"spec":     fields{"clusterID": genoaID, "clusterName": "genoa", "request": []byte("x")}}),
+		metav1.PatchOptions{FieldManager: "test"})
 	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "invitation")
-	_, err = admins.Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"clusterName":"pisa"}}`), metav1.PatchOptions{})
+	_, err = admins.Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"clusterName":"pisa"}}`),
+		metav1.PatchOptions{})
 	expectCause(t, err, "spec.clusterName")
-	_, err = admins.Patch(t.Context(), name, types.MergePatchType, []byte(`{"status":{"tenantNamespace":"../kube-system"}}`), metav1.PatchOptions{}, "status")
+	_, err = admins.Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"status":{"tenantNamespace":"../kube-system"}}`), metav1.PatchOptions{}, "status")
 	expectCause(t, err, "status.tenantNamespace")
-	answered, err := admins.Patch(t.Context(), name, types.MergePatchType, []byte(`{"status":{"tenantNamespace":"liqo-tenant-genoa"},"spec":{"clusterName":"pisa"}}`), metav1.PatchOptions{}, "status")
+	answered, err := admins.Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"status":{"tenantNamespace":"liqo-tenant-genoa"},"spec":{"clusterName":"pisa"}}`),
+		metav1.PatchOptions{}, "status")
 	if err != nil {
 		t.Fatal(err)
 	}

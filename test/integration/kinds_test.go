@@ -56,7 +56,8 @@ func define(t *testing.T, env *framework.Environment, manifest, name string) {
 	}
 	env.Kubectl(t, manifest, "apply", "-f", "-")
 	t.Cleanup(func() {
-		definitions := client.Resource(apischema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+		definitions := client.Resource(apischema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+			Resource: "customresourcedefinitions"})
 		if err := definitions.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
@@ -75,10 +76,12 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 	kube, federation := clients(t, env)
 	peer := makeNamespaceOf(t, env, peerOf("modena"), v1alpha1.RolePeer, "modena")
 	clock := testingclock.NewFakePassiveClock(time.Now())
-	offers, nodes := federation.FederationV1alpha1().ResourceOffers(peer), federation.FederationV1alpha1().VirtualNodes(peer)
+	offers, nodes := federation.FederationV1alpha1().ResourceOffers(peer),
+		federation.FederationV1alpha1().VirtualNodes(peer)
 	t.Cleanup(func() {
 		ctx := context.Background()
-		_, _ = nodes.Patch(ctx, "modena", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, _ = nodes.Patch(ctx, "modena", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{})
 		_ = nodes.Delete(ctx, "modena", metav1.DeleteOptions{})
 	})
 	runManager(t, env.Admin, func(manager ctrl.Manager) error {
@@ -96,13 +99,15 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 	quantities := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	must(t)(offers.Create(t.Context(), &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: "modena"},
-		Spec:       v1alpha1.ResourceOfferSpec{ClusterID: thisID, Resources: quantities, ReflectedKinds: []metav1.GroupVersionResource{kindOf("gears")}},
+		Spec: v1alpha1.ResourceOfferSpec{ClusterID: thisID, Resources: quantities,
+			ReflectedKinds: []metav1.GroupVersionResource{kindOf("gears")}},
 	}, metav1.CreateOptions{}))
 	must(t)(nodes.Create(t.Context(), &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "modena"},
 		Spec: v1alpha1.VirtualNodeSpec{
 			ClusterID: thisID, NodeName: "liqo-modena", OfferName: "modena", Resources: quantities,
-			Reflection: v1alpha1.VirtualNodeReflection{Kinds: []v1alpha1.ReflectedKind{{Group: "kinds.example.com", Version: "v1", Resource: "gears"}}},
+			Reflection: v1alpha1.VirtualNodeReflection{Kinds: []v1alpha1.ReflectedKind{{Group: "kinds.example.com",
+				Version: "v1", Resource: "gears"}}},
 		},
 	}, metav1.CreateOptions{}))
 	await := func(reason, fragment string, copied ...metav1.GroupVersionResource) {
@@ -120,14 +125,16 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 			}
 			last = node.Status
 			condition := meta.FindStatusCondition(last.Conditions, v1alpha1.ConditionKindsReflected)
-			return condition != nil && condition.Reason == reason && strings.Contains(condition.Message, fragment) && fmt.Sprint(last.ReflectedKinds) == fmt.Sprint(copied), nil
+			return condition != nil && condition.Reason == reason && strings.Contains(condition.Message, fragment) &&
+				fmt.Sprint(last.ReflectedKinds) == fmt.Sprint(copied), nil
 		})
 	}
 	// later advances the clock by a minute, after which the controller refreshes discovery.
 	later := func() {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(time.Hour))
-		must(t)(nodes.Patch(t.Context(), "modena", types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"now":%q}}}`, clock.Now()), metav1.PatchOptions{}))
+		must(t)(nodes.Patch(t.Context(), "modena", types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{"annotations":{"now":%q}}}`, clock.Now()), metav1.PatchOptions{}))
 	}
 	serve := func(plural, scope string) {
 		t.Helper()
@@ -144,7 +151,8 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 		for _, plural := range plurals {
 			kinds = append(kinds, fmt.Sprintf(`{"group":"kinds.example.com","version":"v1","resource":%q}`, plural))
 		}
-		must(t)(offers.Patch(t.Context(), "modena", types.MergePatchType, []byte(`{"spec":{"reflectedKinds":[`+strings.Join(kinds, ",")+`]}}`), metav1.PatchOptions{}))
+		must(t)(offers.Patch(t.Context(), "modena", types.MergePatchType,
+			[]byte(`{"spec":{"reflectedKinds":[`+strings.Join(kinds, ",")+`]}}`), metav1.PatchOptions{}))
 	}
 
 	await("NotServed", "gears.v1.kinds.example.com: this cluster does not serve it.")
@@ -153,11 +161,13 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 	serve("planets", "Cluster")
 	offer("gears", "planets")
 	must(t)(nodes.Patch(t.Context(), "modena", types.MergePatchType, []byte(`{"spec":{"reflection":{"kinds":[
-		{"group":"kinds.example.com","version":"v1","resource":"gears"},{"group":"kinds.example.com","version":"v1","resource":"planets"}]}}}`), metav1.PatchOptions{}))
+		{"group":"kinds.example.com","version":"v1","resource":"gears"},
+		{"group":"kinds.example.com","version":"v1","resource":"planets"}]}}}`), metav1.PatchOptions{}))
 	await("NotNamespaced", "planets.v1.kinds.example.com: it is not namespaced.", kindOf("gears"))
 	offer()
 	await("NotOffered", "gears.v1.kinds.example.com: the provider does not offer it; planets")
-	must(t)(nodes.Patch(t.Context(), "modena", types.MergePatchType, []byte(`{"spec":{"reflection":null}}`), metav1.PatchOptions{}))
+	must(t)(nodes.Patch(t.Context(), "modena", types.MergePatchType, []byte(`{"spec":{"reflection":null}}`),
+		metav1.PatchOptions{}))
 	until(t, "the condition is removed", func(ctx context.Context) (bool, error) {
 		node, err := nodes.Get(ctx, "modena", metav1.GetOptions{})
 		return err == nil && meta.FindStatusCondition(node.Status.Conditions, v1alpha1.ConditionKindsReflected) == nil, err
@@ -176,8 +186,9 @@ func TestKindsThatAreNotForPeersAreRefused(t *testing.T) {
 		{"a key of the federation", `{"version":"v1","resource":"secrets","excludedAnnotations":["liqo.io/skip-reflection"]}`, "spec.reflection.kinds[0].excludedAnnotations[0]: Forbidden"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			manifest := fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"VirtualNode","metadata":{"name":"wrong"},
-				"spec":{"clusterID":%q,"nodeName":"liqo-wrong","resources":{"cpu":"1"},"reflection":{"kinds":[%s]}}}`, thisID, test.kind)
+			manifest := fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"VirtualNode",
+				"metadata":{"name":"wrong"},"spec":{"clusterID":%q,"nodeName":"liqo-wrong","resources":{"cpu":"1"},
+				"reflection":{"kinds":[%s]}}}`, thisID, test.kind)
 			output, err := env.TryKubectl(t, manifest, "create", "-n", namespace, "-f", "-")
 			if err == nil || !strings.Contains(output, test.fragment) {
 				t.Errorf("%v: %s", err, output)

@@ -172,7 +172,8 @@ func TestDataIsMovedThroughTheAggregator(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := dry.Status.Plan
-	if plan == nil || plan.Action != v1alpha1.PlanChange || plan.Target.StorageClassName != "fast" || plan.Source.VolumeName != m.volume() ||
+	if plan == nil || plan.Action != v1alpha1.PlanChange || plan.Target.StorageClassName != "fast" ||
+		plan.Source.VolumeName != m.volume() ||
 		plan.EvictedPodCount != 1 || plan.EvictedPods[0].DisruptionBudget != "db" || plan.Capacity.String() != "1Gi" {
 		t.Errorf("the plan is %+v", plan)
 	}
@@ -203,7 +204,8 @@ func TestDataIsMovedThroughTheAggregator(t *testing.T) {
 	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "spec.strategy")
 	m.reach(t, v1alpha1.MoveCopying)
 	got, err := m.volumes.GetMove(ctx, m.name, metav1.GetOptions{})
-	if err != nil || got.Status.Progress == nil || got.Status.Progress.Phase != v1alpha1.MoveCopying || got.Spec.Target.ClusterName != m.cluster {
+	if err != nil || got.Status.Progress == nil || got.Status.Progress.Phase != v1alpha1.MoveCopying ||
+		got.Spec.Target.ClusterName != m.cluster {
 		t.Errorf("the move is %+v, %v", got, err)
 	}
 	if _, err := m.env.TryKubectl(t, "", "patch", "vvol", m.name, "--namespace="+m.namespace, "--subresource=move",
@@ -226,7 +228,8 @@ func TestDataIsMovedThroughTheAggregator(t *testing.T) {
 
 func TestKubectlMovesData(t *testing.T) {
 	m := makeMovable(t, "lodi", "5c1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d")
-	body := `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Move","spec":{"target":{"clusterName":"lodi"},"bandwidth":"50Mi"}}`
+	body := `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Move","spec":{"target":{"clusterName":"lodi"},` +
+		`"bandwidth":"50Mi"}}`
 	var move v1alpha1.Move
 	decode(t, m.env.Kubectl(t, body, "create", "--raw", m.path()+"?dryRun=All", "-f", "-"), &move)
 	if move.Status.Plan == nil || !strings.Contains(move.Status.Plan.Path, "gateways of this cluster and cluster lodi") {
@@ -316,7 +319,8 @@ func TestEndOfAnOffloadingWarnsOfItsVolumes(t *testing.T) {
 	answer := m.env.Kubectl(t, "", "delete", "--raw", offloadingPath(m.namespace)+"/offload?dryRun=All")
 	_, plan, _ := strings.Cut(answer, "\n")
 	decode(t, plan, &offload)
-	if got := offload.Status.Plan.Volumes; len(got) != 1 || got[0].Name != m.name || got[0].OnUnoffload != v1alpha1.UnoffloadRefuse {
+	if got := offload.Status.Plan.Volumes; len(got) != 1 || got[0].Name != m.name ||
+		got[0].OnUnoffload != v1alpha1.UnoffloadRefuse {
 		t.Errorf("the plan lists %+v", got)
 	}
 }

@@ -18,7 +18,8 @@ import (
 
 func TestTheControllerManagerMovesDataByTheVerbWithItsChecks(t *testing.T) {
 	m := makeMovable(t, "cremona", "5f1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d")
-	manager, err := client.New(m.env.ServiceAccount(t, framework.Namespace, controllerManager), client.Options{Scheme: kit.NewScheme()})
+	manager, err := client.New(m.env.ServiceAccount(t, framework.Namespace, controllerManager),
+		client.Options{Scheme: kit.NewScheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func TestTheControllerManagerMovesDataByTheVerbWithItsChecks(t *testing.T) {
 		if err := manager.Get(t.Context(), name, &volume); err != nil {
 			t.Fatal(err)
 		}
-		requested := manager.SubResource("move").Create(t.Context(), &volume, &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: target}})
+		requested := manager.SubResource("move").Create(t.Context(), &volume,
+			&v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: target}})
 		if err := manager.Get(t.Context(), name, &volume); err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,8 @@ func (n *networked) runNetwork(t *testing.T, server *framework.Server, account *
 		}
 		reconciler := &tunnel.Reconciler{
 			Local: &tunnel.Local{
-				Client: manager.GetClient(), Clock: clock.RealClock{}, ClusterID: n.id, Namespace: n.installation, Settings: settings,
+				Client: manager.GetClient(), Clock: clock.RealClock{}, ClusterID: n.id, Namespace: n.installation,
+				Settings: settings,
 			},
 			Live: manager.GetAPIReader(), Events: &record.FakeRecorder{}, Networking: v1alpha1.NetworkingTunnel,
 		}
@@ -90,23 +91,28 @@ func (r *federationRoute) RoundTrip(request *http.Request) (*http.Response, erro
 func (n *networked) peerWith(t *testing.T, peerID string, status v1alpha1.ForeignClusterStatus) {
 	t.Helper()
 	clusters := n.admin.FederationV1alpha1().ForeignClusters()
-	must(t)(clusters.Create(t.Context(), &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: n.peer}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: peerID}}, metav1.CreateOptions{}))
+	must(t)(clusters.Create(t.Context(),
+		&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: n.peer},
+			Spec: v1alpha1.ForeignClusterSpec{ClusterID: peerID}}, metav1.CreateOptions{}))
 	t.Cleanup(func() {
 		ctx := context.Background()
 		if err := clusters.Delete(ctx, n.peer, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
-		_, err := clusters.Patch(ctx, n.peer, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err := clusters.Patch(ctx, n.peer, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
-	n.patch(t, fmt.Sprintf(`{"status":{"outgoingPeering":%q,"incomingPeering":%q}}`, status.OutgoingPeering, status.IncomingPeering), "status")
+	n.patch(t, fmt.Sprintf(`{"status":{"outgoingPeering":%q,"incomingPeering":%q}}`, status.OutgoingPeering,
+		status.IncomingPeering), "status")
 }
 
 func (n *networked) patch(t *testing.T, patch string, subresources ...string) {
 	t.Helper()
-	must(t)(n.admin.FederationV1alpha1().ForeignClusters().Patch(t.Context(), n.peer, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...))
+	must(t)(n.admin.FederationV1alpha1().ForeignClusters().Patch(t.Context(), n.peer, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}, subresources...))
 }
 
 func (n *networked) tunnel(ctx context.Context) (*v1alpha1.TunnelEndpoint, error) {
@@ -117,7 +123,8 @@ func (n *networked) tunnel(ctx context.Context) (*v1alpha1.TunnelEndpoint, error
 func publishRanges(t *testing.T, admin versioned.Interface, ranges ...v1alpha1.ClusterRange) {
 	t.Helper()
 	infos := admin.FederationV1alpha1().ClusterInfos()
-	info, err := infos.Create(t.Context(), &v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}}, metav1.CreateOptions{})
+	info, err := infos.Create(t.Context(),
+		&v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,20 +144,25 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
 	servers := []*framework.Server{env.StartServer(t, env.MakeDataDir(t)), env.StartServer(t, env.MakeDataDir(t))}
-	rome := &networked{id: thisID, peer: "pavia", installation: framework.Namespace, admin: federationOf(t, servers[0].Client(env.Admin))}
-	milan := &networked{id: thatID, peer: "lodi", installation: env.MakeNamespace(t), admin: federationOf(t, servers[1].Client(env.Admin))}
+	rome := &networked{id: thisID, peer: "pavia", installation: framework.Namespace,
+		admin: federationOf(t, servers[0].Client(env.Admin))}
+	milan := &networked{id: thatID, peer: "lodi", installation: env.MakeNamespace(t),
+		admin: federationOf(t, servers[1].Client(env.Admin))}
 	peerNamespace := makeNamespaceOf(t, env, peerOf(rome.peer), v1alpha1.RolePeer, rome.peer)
 	tenantNamespace := makeNamespaceOf(t, env, tenantOf(milan.peer), v1alpha1.RoleTenant, milan.peer)
 	const user = "peer-of-pavia"
-	must(t)(env.Kube.RbacV1().RoleBindings(tenantNamespace).Create(t.Context(), bindingOf("federation-tenant", userSubject(user)), metav1.CreateOptions{}))
+	must(t)(env.Kube.RbacV1().RoleBindings(tenantNamespace).Create(t.Context(),
+		bindingOf("federation-tenant", userSubject(user)), metav1.CreateOptions{}))
 	t.Cleanup(func() {
-		_ = env.Kube.CoreV1().Secrets(rome.installation).Delete(context.Background(), v1alpha1.WireGuardSecret, metav1.DeleteOptions{})
+		_ = env.Kube.CoreV1().Secrets(rome.installation).Delete(context.Background(), v1alpha1.WireGuardSecret,
+			metav1.DeleteOptions{})
 	})
 
 	settings := tunnel.DefaultSettings()
 	settings.Endpoints = []string{"gateway.example.org:51820"}
 	for _, n := range []*networked{rome, milan} {
-		publishRanges(t, n.admin, v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: "10.0.0.0/16", Source: v1alpha1.SourceKubeadm})
+		publishRanges(t, n.admin, v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: "10.0.0.0/16",
+			Source: v1alpha1.SourceKubeadm})
 	}
 	peers := remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) {
 		return &remote.Clients{Federation: fastClient(t, servers[1].Client(env.User(t, user, v1alpha1.PeerGroup)))}, nil
@@ -162,10 +174,13 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 		replicator := &replication.Replicator{Client: manager.GetClient(), Peers: peers, ClusterName: milan.peer}
 		return replicator.SetupWithManager(manager)
 	})
-	milan.peerWith(t, rome.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringNone, IncomingPeering: v1alpha1.PeeringEstablished})
-	rome.peerWith(t, milan.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringEstablished, IncomingPeering: v1alpha1.PeeringNone})
+	milan.peerWith(t, rome.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringNone,
+		IncomingPeering: v1alpha1.PeeringEstablished})
+	rome.peerWith(t, milan.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringEstablished,
+		IncomingPeering: v1alpha1.PeeringNone})
 	must(t)(rome.admin.FederationV1alpha1().ResourceRequests(peerNamespace).Create(t.Context(), &v1alpha1.ResourceRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: milan.peer}, Spec: v1alpha1.ResourceRequestSpec{Features: compatibility.Features()},
+		ObjectMeta: metav1.ObjectMeta{Name: milan.peer},
+		Spec:       v1alpha1.ResourceRequestSpec{Features: compatibility.Features()},
 	}, metav1.CreateOptions{}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(func() { peers.Remove(rome.peer); cancel() })
@@ -174,7 +189,9 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	}
 	requests := milan.admin.FederationV1alpha1().ResourceRequests(tenantNamespace)
 	until(t, "the provider's answer to the request", func(ctx context.Context) (bool, error) {
-		_, err := requests.Patch(ctx, milan.peer, types.MergePatchType, []byte(`{"status":{"phase":"Accepted","observedGeneration":1,"features":["Tunnel"]}}`), metav1.PatchOptions{}, "status")
+		_, err := requests.Patch(ctx, milan.peer, types.MergePatchType,
+			[]byte(`{"status":{"phase":"Accepted","observedGeneration":1,"features":["Tunnel"]}}`),
+			metav1.PatchOptions{}, "status")
 		return err == nil, ignoreNotFound(err)
 	})
 
@@ -192,7 +209,8 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([][]v1alpha1.CIDRMapping{one.Spec.Local, one.Spec.Remote}, [][]v1alpha1.CIDRMapping{other.Spec.Remote, other.Spec.Local}); diff != "" {
+	if diff := cmp.Diff([][]v1alpha1.CIDRMapping{one.Spec.Local, one.Spec.Remote},
+		[][]v1alpha1.CIDRMapping{other.Spec.Remote, other.Spec.Local}); diff != "" {
 		t.Errorf("the clusters disagree:\n%s", diff)
 	}
 	if one.Spec.Remote[0].Mapped == "10.0.0.0/16" || len(one.Spec.Remote) != 2 {
@@ -214,14 +232,17 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 			t.Errorf("%s announced, %v allocated, %v reserved", external, taken.Spec.CIDRs, reserving.Spec.Reserved)
 		}
 	}
-	must(t)(rome.admin.FederationV1alpha1().TunnelEndpoints(rome.installation).Patch(t.Context(), rome.peer, types.MergePatchType,
-		[]byte(fmt.Sprintf(`{"status":{"phase":"Connected","observedGeneration":%d}}`, one.Generation)), metav1.PatchOptions{}, "status"))
+	must(t)(rome.admin.FederationV1alpha1().TunnelEndpoints(rome.installation).Patch(t.Context(), rome.peer,
+		types.MergePatchType,
+		[]byte(fmt.Sprintf(`{"status":{"phase":"Connected","observedGeneration":%d}}`, one.Generation)),
+		metav1.PatchOptions{}, "status"))
 	awaitNetworking(t, rome, v1alpha1.PeeringEstablished)
 
 	// The keys of a gateway are created only once, and the private key is only in the gateway's
 	// Secret.
 	secret := secretOf(t, env, milan.installation)
-	if string(secret.Data[v1alpha1.WireGuardPublicKey]) != one.Spec.PublicKey || secret.Type != v1alpha1.SecretTypeWireGuard {
+	if string(secret.Data[v1alpha1.WireGuardPublicKey]) != one.Spec.PublicKey ||
+		secret.Type != v1alpha1.SecretTypeWireGuard {
 		t.Errorf("the tunnel has the key %s", one.Spec.PublicKey)
 	}
 	private := string(secretOf(t, env, rome.installation).Data[v1alpha1.WireGuardPrivateKey])
@@ -240,7 +261,8 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 			if !apierrors.IsNotFound(err) {
 				return false, err
 			}
-			mappings, err := n.admin.FederationV1alpha1().AddressMappings(n.installation).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelForeignCluster + "=" + n.peer})
+			mappings, err := n.admin.FederationV1alpha1().AddressMappings(n.installation).List(ctx,
+				metav1.ListOptions{LabelSelector: v1alpha1.LabelForeignCluster + "=" + n.peer})
 			return err == nil && len(mappings.Items) == 0, err
 		})
 	}

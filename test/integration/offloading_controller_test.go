@@ -51,35 +51,42 @@ func newPeering(t *testing.T, cluster string) peering {
 			Outgoing: v1alpha1.PeeringEnabled, Incoming: v1alpha1.PeeringEnabled,
 		},
 	}, metav1.CreateOptions{}))
-	for name, role := range map[string]string{naming.TenantNamespace(cluster): v1alpha1.RoleTenant, naming.PeerNamespace(cluster): v1alpha1.RolePeer} {
+	for name, role := range map[string]string{naming.TenantNamespace(cluster): v1alpha1.RoleTenant,
+		naming.PeerNamespace(cluster): v1alpha1.RolePeer} {
 		must(t)(kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{v1alpha1.LabelForeignCluster: cluster, v1alpha1.LabelRole: role},
 		}}, metav1.CreateOptions{}))
 	}
-	must(t)(federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace(cluster)).Create(t.Context(), &v1alpha1.ResourceOffer{
-		ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName},
-		Spec:       v1alpha1.ResourceOfferSpec{ClusterID: thisID, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("2")}},
-	}, metav1.CreateOptions{}))
+	must(t)(federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace(cluster)).Create(t.Context(),
+		&v1alpha1.ResourceOffer{
+			ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName},
+			Spec: v1alpha1.ResourceOfferSpec{ClusterID: thisID,
+				Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"),
+					corev1.ResourcePods: resource.MustParse("2")}},
+		}, metav1.CreateOptions{}))
 	accept(t, federation, naming.TenantNamespace(cluster), framework.ClusterName)
 	must(t)(kube.RbacV1().RoleBindings(naming.TenantNamespace(cluster)).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "federation-tenant"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-tenant"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: p.user}},
 	}, metav1.CreateOptions{}))
-	must(t)(federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace(cluster)).Create(t.Context(), &v1alpha1.VirtualNode{
-		ObjectMeta: metav1.ObjectMeta{Name: cluster},
-		Spec: v1alpha1.VirtualNodeSpec{
-			ClusterID: thatID, NodeName: naming.NodeName(cluster),
-			Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
-		},
-	}, metav1.CreateOptions{}))
+	must(t)(federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace(cluster)).Create(t.Context(),
+		&v1alpha1.VirtualNode{
+			ObjectMeta: metav1.ObjectMeta{Name: cluster},
+			Spec: v1alpha1.VirtualNodeSpec{
+				ClusterID: thatID, NodeName: naming.NodeName(cluster),
+				Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+			},
+		}, metav1.CreateOptions{}))
 	must(t)(kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: naming.NodeName(cluster), Labels: map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode, "region": "fr"},
+		Name:   naming.NodeName(cluster),
+		Labels: map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode, "region": "fr"},
 	}}, metav1.CreateOptions{}))
 	// Other tests must not use the virtual node of this one.
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		if err := federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace(cluster)).Delete(ctx, cluster, metav1.DeleteOptions{}); err != nil {
+		if err := federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace(cluster)).Delete(ctx, cluster,
+			metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -108,7 +115,8 @@ func (p peering) replicate(ctx context.Context) error {
 	tenant := maps.NamespaceMaps(naming.TenantNamespace(p.cluster))
 	remote, err := tenant.Get(ctx, framework.ClusterName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = tenant.Create(ctx, &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName}, Spec: local.Spec}, metav1.CreateOptions{})
+		_, err = tenant.Create(ctx, &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName},
+			Spec: local.Spec}, metav1.CreateOptions{})
 		return err
 	}
 	if err != nil {
@@ -126,7 +134,8 @@ func (p peering) replicate(ctx context.Context) error {
 // enforceQuotas sets the status of all ResourceQuotas. Without one, kube-apiserver admits no pod in
 // their namespaces.
 func (p peering) enforceQuotas(ctx context.Context) error {
-	quotas, err := p.kube.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelForeignCluster + "=" + p.cluster})
+	quotas, err := p.kube.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{LabelSelector: v1alpha1.LabelForeignCluster + "=" + p.cluster})
 	if err != nil {
 		return err
 	}
@@ -139,7 +148,8 @@ func (p peering) enforceQuotas(ctx context.Context) error {
 		for name := range quota.Spec.Hard {
 			quota.Status.Used[name] = resource.Quantity{}
 		}
-		if _, err := p.kube.CoreV1().ResourceQuotas(quota.Namespace).UpdateStatus(ctx, &quota, metav1.UpdateOptions{}); ignoreConflict(err) != nil {
+		if _, err := p.kube.CoreV1().ResourceQuotas(quota.Namespace).UpdateStatus(ctx, &quota,
+			metav1.UpdateOptions{}); ignoreConflict(err) != nil {
 			return err
 		}
 	}
@@ -177,21 +187,24 @@ func (p peering) until(t *testing.T, what string, check func(ctx context.Context
 func (p peering) offload(t *testing.T, spec v1alpha1.NamespaceOffloadingSpec) string {
 	t.Helper()
 	namespace := p.env.MakeNamespace(t)
-	must(t)(p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Create(t.Context(), &v1alpha1.NamespaceOffloading{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}, Spec: spec,
-	}, metav1.CreateOptions{}))
+	must(t)(p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Create(t.Context(),
+		&v1alpha1.NamespaceOffloading{
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}, Spec: spec,
+		}, metav1.CreateOptions{}))
 	return namespace
 }
 
 func (p peering) phase(ctx context.Context, namespace string) (v1alpha1.NamespaceOffloadingStatus, error) {
-	offloading, err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+	offloading, err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Get(ctx,
+		v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 	if err != nil {
 		return v1alpha1.NamespaceOffloadingStatus{}, err
 	}
 	return offloading.Status, nil
 }
 
-func (p peering) untilPhase(t *testing.T, namespace string, phase v1alpha1.OffloadingPhase) v1alpha1.NamespaceOffloadingStatus {
+func (p peering) untilPhase(t *testing.T, namespace string,
+	phase v1alpha1.OffloadingPhase) v1alpha1.NamespaceOffloadingStatus {
 	t.Helper()
 	var status v1alpha1.NamespaceOffloadingStatus
 	p.until(t, "namespace "+namespace+" is "+string(phase), func(ctx context.Context) (bool, error) {
@@ -204,7 +217,8 @@ func (p peering) untilPhase(t *testing.T, namespace string, phase v1alpha1.Offlo
 
 func (p peering) labelNode(t *testing.T, region string) {
 	t.Helper()
-	must(t)(p.kube.CoreV1().Nodes().Patch(t.Context(), naming.NodeName(p.cluster), types.MergePatchType, []byte(`{"metadata":{"labels":{"region":"`+region+`"}}}`), metav1.PatchOptions{}))
+	must(t)(p.kube.CoreV1().Nodes().Patch(t.Context(), naming.NodeName(p.cluster), types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"region":"`+region+`"}}}`), metav1.PatchOptions{}))
 }
 
 // finalizeNamespace removes the finalizers of a terminating namespace, as the namespace controller
@@ -232,7 +246,8 @@ func (p peering) untilDeleted(t *testing.T, namespace string) {
 
 func TestNamespaceIsOffloadedAndUnoffloaded(t *testing.T) {
 	p := newPeering(t, "verona")
-	italy := corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{placements.Expressions(placements.In("region", "it"))}}
+	italy := corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{placements.Expressions(placements.In("region", "it"))}}
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{ClusterSelector: italy})
 	status := p.untilPhase(t, namespace, v1alpha1.OffloadingNoClusterSelected)
 	remoteNamespace := naming.UniqueRemoteNamespace(namespace, framework.ClusterName, thisID)
@@ -264,7 +279,8 @@ func TestNamespaceIsOffloadedAndUnoffloaded(t *testing.T) {
 			t.Errorf("label %s of the remote namespace is %q, want %q", label, created.Labels[label], want)
 		}
 	}
-	binding, err := p.kube.RbacV1().RoleBindings(remoteNamespace).Get(t.Context(), "federation-remote-namespace", metav1.GetOptions{})
+	binding, err := p.kube.RbacV1().RoleBindings(remoteNamespace).Get(t.Context(), "federation-remote-namespace",
+		metav1.GetOptions{})
 	if err != nil || len(binding.Subjects) != 1 || binding.Subjects[0].Name != p.user {
 		t.Errorf("the consumer has no role in its remote namespace: %+v, %v", binding, err)
 	}
@@ -293,7 +309,8 @@ func TestNamespaceIsOffloadedAndUnoffloaded(t *testing.T) {
 
 	// Unoffloading deletes the pods first, then the remote namespace, and at last the finalizer of
 	// the NamespaceOffloading.
-	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
+	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(),
+		v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	p.until(t, "the local pod is deleted", func(ctx context.Context) (bool, error) {
@@ -301,7 +318,8 @@ func TestNamespaceIsOffloadedAndUnoffloaded(t *testing.T) {
 		return err == nil && !current.DeletionTimestamp.IsZero(), err
 	})
 	p.untilPhase(t, namespace, v1alpha1.OffloadingTerminating)
-	if m, err := p.federation.FederationV1alpha1().NamespaceMaps(naming.PeerNamespace(p.cluster)).Get(t.Context(), framework.ClusterName, metav1.GetOptions{}); err != nil || len(m.Spec.Namespaces) != 1 {
+	if m, err := p.federation.FederationV1alpha1().NamespaceMaps(naming.PeerNamespace(p.cluster)).Get(t.Context(),
+		framework.ClusterName, metav1.GetOptions{}); err != nil || len(m.Spec.Namespaces) != 1 {
 		t.Errorf("the mapping was deleted before the pods: %+v, %v", m.Spec, err)
 	}
 	if err := killed(t.Context(), p.kube, local); err != nil {
@@ -335,7 +353,8 @@ func TestRemoteNamespaceTeardownOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The provider ends the incoming peering.
-	must(t)(p.federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), p.cluster, types.MergePatchType, []byte(`{"spec":{"incoming":"Disabled"}}`), metav1.PatchOptions{}))
+	must(t)(p.federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), p.cluster, types.MergePatchType,
+		[]byte(`{"spec":{"incoming":"Disabled"}}`), metav1.PatchOptions{}))
 	p.until(t, "the pod is deleted", func(ctx context.Context) (bool, error) {
 		current, err := p.kube.CoreV1().Pods(remoteNamespace).Get(ctx, running.Name, metav1.GetOptions{})
 		return err == nil && !current.DeletionTimestamp.IsZero(), err
@@ -346,7 +365,8 @@ func TestRemoteNamespaceTeardownOrder(t *testing.T) {
 		if err != nil || !created.DeletionTimestamp.IsZero() {
 			t.Fatalf("the namespace is deleted before its pods: %v, %v", created.DeletionTimestamp, err)
 		}
-		must(t)(p.kube.RbacV1().RoleBindings(remoteNamespace).Get(t.Context(), "federation-remote-namespace", metav1.GetOptions{}))
+		must(t)(p.kube.RbacV1().RoleBindings(remoteNamespace).Get(t.Context(), "federation-remote-namespace",
+			metav1.GetOptions{}))
 	}
 	if err := killed(t.Context(), p.kube, running); err != nil {
 		t.Fatal(err)
@@ -368,7 +388,8 @@ func TestNamespaceOfTheProviderIsNeverARemoteNamespace(t *testing.T) {
 	if err != nil || namespace.Labels[v1alpha1.LabelRole] != "" {
 		t.Errorf("the namespace was adopted: %v, %v", namespace.Labels, err)
 	}
-	if _, err := p.kube.RbacV1().RoleBindings(conflicting).Get(t.Context(), "federation-remote-namespace", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := p.kube.RbacV1().RoleBindings(conflicting).Get(t.Context(), "federation-remote-namespace",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the consumer has a role in a namespace of the provider: %v", err)
 	}
 
@@ -383,9 +404,10 @@ func TestNamespaceOfTheProviderIsNeverARemoteNamespace(t *testing.T) {
 	}, metav1.CreateOptions{}))
 	until(t, "the mappings are refused", func(ctx context.Context) (bool, error) {
 		m, err := tenant.Get(ctx, "greedy", metav1.GetOptions{})
-		return err == nil && len(m.Status.Namespaces) == 4 && !slices.ContainsFunc(m.Status.Namespaces, func(answer v1alpha1.NamespaceMappingStatus) bool {
-			return answer.Phase != v1alpha1.NamespaceMappingRefused
-		}), err
+		return err == nil && len(m.Status.Namespaces) == 4 && !slices.ContainsFunc(m.Status.Namespaces,
+			func(answer v1alpha1.NamespaceMappingStatus) bool {
+				return answer.Phase != v1alpha1.NamespaceMappingRefused
+			}), err
 	})
 }
 
@@ -401,7 +423,8 @@ func TestAPeerRunsNoMoreThanItIsOffered(t *testing.T) {
 			Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
 				AutomountServiceAccountToken: ptr.To(false), Containers: []corev1.Container{{
 					Name: "web", Image: "example.com/web",
-					Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(one.cpu)}},
+					Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(one.cpu)}},
 				}},
 			}},
 		}
@@ -419,7 +442,8 @@ func TestAPeerRunsNoMoreThanItIsOffered(t *testing.T) {
 
 	// When an offer is withdrawn, its part of the quota is no longer available.
 	offers := p.federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace(p.cluster))
-	must(t)(offers.Patch(t.Context(), framework.ClusterName, types.MergePatchType, []byte(`{"spec":{"withdrawn":true}}`), metav1.PatchOptions{}))
+	must(t)(offers.Patch(t.Context(), framework.ClusterName, types.MergePatchType, []byte(`{"spec":{"withdrawn":true}}`),
+		metav1.PatchOptions{}))
 	p.until(t, "the quota follows the offer", func(ctx context.Context) (bool, error) {
 		quota, err := p.kube.CoreV1().ResourceQuotas(remoteNamespace).Get(ctx, "federation", metav1.GetOptions{})
 		pods := quota.Spec.Hard[corev1.ResourcePods]

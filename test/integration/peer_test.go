@@ -34,7 +34,8 @@ func peerPath(name string) string {
 }
 
 func genoa() *v1alpha1.Peering {
-	return &v1alpha1.Peering{Spec: v1alpha1.PeeringSpec{ClusterID: genoaID, Server: "https://genoa.example.org:6443", Token: peerToken}}
+	return &v1alpha1.Peering{Spec: v1alpha1.PeeringSpec{ClusterID: genoaID, Server: "https://genoa.example.org:6443",
+		Token: peerToken}}
 }
 
 func TestPeerThroughTheAggregator(t *testing.T) {
@@ -52,13 +53,15 @@ func TestPeerThroughTheAggregator(t *testing.T) {
 		t.Fatal(err)
 	}
 	if first.Spec.Token != "" || again.ResourceVersion != first.ResourceVersion || again.UID != first.UID {
-		t.Errorf("the second answer is %s at %s, after %s at %s", again.UID, again.ResourceVersion, first.UID, first.ResourceVersion)
+		t.Errorf("the second answer is %s at %s, after %s at %s", again.UID, again.ResourceVersion, first.UID,
+			first.ResourceVersion)
 	}
 	secret, err := secrets.Get(ctx, "invitation-genoa", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if secret.Type != v1alpha1.SecretTypeInvitation || string(secret.Data["token"]) != peerToken || len(secret.OwnerReferences) > 0 {
+	if secret.Type != v1alpha1.SecretTypeInvitation || string(secret.Data["token"]) != peerToken ||
+		len(secret.OwnerReferences) > 0 {
 		t.Errorf("the Secret is of type %s and owned by %v", secret.Type, secret.OwnerReferences)
 	}
 	other := genoa()
@@ -66,17 +69,21 @@ func TestPeerThroughTheAggregator(t *testing.T) {
 	_, err = clusters.CreatePeer(ctx, "genoa", other, metav1.CreateOptions{})
 	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "spec.server")
 
-	if got, err := clusters.GetPeer(ctx, "genoa", metav1.GetOptions{}); err != nil || got.Spec.Token != "" || got.Spec.Server != first.Spec.Server {
+	if got, err := clusters.GetPeer(ctx, "genoa", metav1.GetOptions{}); err != nil || got.Spec.Token != "" ||
+		got.Spec.Server != first.Spec.Server {
 		t.Errorf("GET answers %+v, %v", got, err)
 	}
 	table := env.Kubectl(t, "", "get", "fc", "genoa", "--subresource=peer")
 	if !strings.Contains(table, "OUTGOING") || !strings.Contains(table, "Pending") {
 		t.Errorf("kubectl prints\n%s", table)
 	}
-	_, err = clusters.Patch(ctx, "genoa", types.ApplyPatchType, encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Peering",
-		"metadata": fields{"name": "genoa"}, "spec": fields{"outgoing": "Disabled"}}), metav1.PatchOptions{FieldManager: "test"}, "peer")
+	_, err = clusters.Patch(ctx, "genoa", types.ApplyPatchType,
+		encode(fields{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Peering",
+			"metadata": fields{"name": "genoa"}, "spec": fields{"outgoing": "Disabled"}}),
+		metav1.PatchOptions{FieldManager: "test"}, "peer")
 	subresourcetest.ExpectStatus(t, err, http.StatusMethodNotAllowed, "apply the ForeignCluster")
-	env.Kubectl(t, "", "patch", "fc", "genoa", "--subresource=peer", "--type=merge", "--patch", `{"spec":{"disconnectTimeoutSeconds":7}}`)
+	env.Kubectl(t, "", "patch", "fc", "genoa", "--subresource=peer", "--type=merge", "--patch",
+		`{"spec":{"disconnectTimeoutSeconds":7}}`)
 	stale := genoa()
 	stale.Name, stale.ResourceVersion, stale.Spec.Outgoing = "genoa", first.ResourceVersion, v1alpha1.PeeringDisabled
 	_, err = clusters.UpdatePeer(ctx, "genoa", stale, metav1.UpdateOptions{})
@@ -100,10 +107,12 @@ func TestPeerThroughTheAggregator(t *testing.T) {
 func finish(t *testing.T, env *framework.Environment, name string) {
 	t.Helper()
 	clusters := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().ForeignClusters()
-	if _, err := clusters.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := clusters.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Error(err)
 	}
-	if err := env.Kube.CoreV1().Secrets(framework.Namespace).Delete(t.Context(), "invitation-"+name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := env.Kube.CoreV1().Secrets(framework.Namespace).Delete(t.Context(), "invitation-"+name,
+		metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
 }
@@ -111,7 +120,8 @@ func finish(t *testing.T, env *framework.Environment, name string) {
 func TestPeerDryRunAndRefusalsLeaveNothing(t *testing.T) {
 	env := framework.Get(t)
 	client := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().ForeignClusters()
-	if _, err := client.CreatePeer(t.Context(), "pisa", genoa(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+	if _, err := client.CreatePeer(t.Context(), "pisa", genoa(),
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 		t.Error(err)
 	}
 	for field, spoil := range map[string]func(*v1alpha1.Peering){
@@ -131,19 +141,22 @@ func TestPeerDryRunAndRefusalsLeaveNothing(t *testing.T) {
 	if _, err := client.Get(t.Context(), "pisa", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a foreign cluster is left behind: %v", err)
 	}
-	if _, err := env.Kube.CoreV1().Secrets(framework.Namespace).Get(t.Context(), "invitation-pisa", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := env.Kube.CoreV1().Secrets(framework.Namespace).Get(t.Context(), "invitation-pisa",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a Secret is left behind: %v", err)
 	}
 }
 
 func TestPermissionToPeerGrantsNothingElse(t *testing.T) {
 	env := framework.Get(t)
-	env.Grant(t, "peer-only", "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"foreignclusters/peer"}, Verbs: []string{"create"}})
+	env.Grant(t, "peer-only", "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName},
+		Resources: []string{"foreignclusters/peer"}, Verbs: []string{"create"}})
 	client := versioned.NewForConfigOrDie(env.User(t, "peer-only")).FederationV1alpha1().ForeignClusters()
 	retry(t, func() (*v1alpha1.Peering, error) {
 		return client.CreatePeer(t.Context(), "lucca", genoa(), metav1.CreateOptions{})
 	})
-	cluster, err := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().ForeignClusters().Get(t.Context(), "lucca", metav1.GetOptions{})
+	cluster, err := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().ForeignClusters().Get(t.Context(), "lucca",
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,14 +164,16 @@ func TestPermissionToPeerGrantsNothingElse(t *testing.T) {
 	_, attempts["get"] = client.Get(t.Context(), "lucca", metav1.GetOptions{})
 	_, attempts["update"] = client.Update(t.Context(), cluster, metav1.UpdateOptions{})
 	_, attempts["get peer"] = client.GetPeer(t.Context(), "lucca", metav1.GetOptions{})
-	_, attempts["update peer"] = client.UpdatePeer(t.Context(), "lucca", &v1alpha1.Peering{ObjectMeta: metav1.ObjectMeta{Name: "lucca"}}, metav1.UpdateOptions{})
+	_, attempts["update peer"] = client.UpdatePeer(t.Context(), "lucca",
+		&v1alpha1.Peering{ObjectMeta: metav1.ObjectMeta{Name: "lucca"}}, metav1.UpdateOptions{})
 	attempts["delete"] = client.Delete(t.Context(), "lucca", metav1.DeleteOptions{})
 	for what, err := range attempts {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%s is answered with %v", what, err)
 		}
 	}
-	if err := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().ForeignClusters().Delete(t.Context(), "lucca", metav1.DeleteOptions{}); err != nil {
+	if err := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().ForeignClusters().Delete(t.Context(), "lucca",
+		metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 	finish(t, env, "lucca")
@@ -167,15 +182,17 @@ func TestPermissionToPeerGrantsNothingElse(t *testing.T) {
 func TestTokenNeverLogged(t *testing.T) {
 	env := framework.Get(t)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(policy,
+		[]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	server := env.StartServer(t, t.TempDir(), "--v=10", "--audit-policy-file="+policy, "--audit-log-path="+audit)
 	client := versioned.NewForConfigOrDie(server.Client(env.ServiceAccount(t, framework.Namespace, "token-tester")))
 	user := fmt.Sprintf("system:serviceaccount:%s:token-tester", framework.Namespace)
-	env.Grant(t, user, "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"foreignclusters", "foreignclusters/peer", "peeringtokens", "peeringtokens/invitation"},
-		Verbs: []string{"create", "get", "update", "delete", "patch"}})
+	env.Grant(t, user, "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName},
+		Resources: []string{"foreignclusters", "foreignclusters/peer", "peeringtokens", "peeringtokens/invitation"},
+		Verbs:     []string{"create", "get", "update", "delete", "patch"}})
 	clusters := client.FederationV1alpha1().ForeignClusters()
 	retry(t, func() (*v1alpha1.Peering, error) {
 		return clusters.CreatePeer(t.Context(), "siena", genoa(), metav1.CreateOptions{})
@@ -191,15 +208,18 @@ func TestTokenNeverLogged(t *testing.T) {
 		t.Error(err)
 	}
 	// The response quotes the token to its sender, but the log must not contain it.
-	_, err := clusters.PatchPeer(t.Context(), "siena", types.MergePatchType, encode(fields{"spec": fields{"token": peerToken, "outgoing": 7}}), metav1.PatchOptions{})
+	_, err := clusters.PatchPeer(t.Context(), "siena", types.MergePatchType,
+		encode(fields{"spec": fields{"token": peerToken, "outgoing": 7}}), metav1.PatchOptions{})
 	if err == nil || !strings.Contains(err.Error(), peerToken) {
 		t.Errorf("a patch of another type is answered with %v", err)
 	}
 	token := &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: "for-siena"}}
-	if _, err := client.FederationV1alpha1().PeeringTokens().Create(t.Context(), token, metav1.CreateOptions{}); err != nil {
+	if _, err := client.FederationV1alpha1().PeeringTokens().Create(t.Context(), token,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	invitation, err := client.FederationV1alpha1().PeeringTokens().CreateInvitation(t.Context(), "for-siena", &v1alpha1.Invitation{}, metav1.CreateOptions{})
+	invitation, err := client.FederationV1alpha1().PeeringTokens().CreateInvitation(t.Context(), "for-siena",
+		&v1alpha1.Invitation{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,13 +233,15 @@ func TestTokenNeverLogged(t *testing.T) {
 		if !strings.Contains(text, "siena") {
 			t.Errorf("%s does not mention the requests at all", name)
 		}
-		for _, secret := range []string{peerToken, invitation.Status.Peering.Spec.Token, base64.StdEncoding.EncodeToString([]byte(peerToken))} {
+		for _, secret := range []string{peerToken, invitation.Status.Peering.Spec.Token,
+			base64.StdEncoding.EncodeToString([]byte(peerToken))} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s shows a token", name)
 			}
 		}
 	}
-	if err := env.Kube.CoreV1().Secrets(framework.Namespace).Delete(t.Context(), "invitation-siena", metav1.DeleteOptions{}); err != nil {
+	if err := env.Kube.CoreV1().Secrets(framework.Namespace).Delete(t.Context(), "invitation-siena",
+		metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 }

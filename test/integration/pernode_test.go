@@ -42,26 +42,32 @@ func newNodeProvider(t *testing.T) *nodeProvider {
 	for _, fc := range []v1alpha1.ForeignCluster{
 		{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}, Spec: v1alpha1.ForeignClusterSpec{
 			ClusterID: thatID, Incoming: v1alpha1.PeeringEnabled,
-			IncomingPolicy: v1alpha1.IncomingPolicy{Shape: v1alpha1.OfferPerNode, NodeSelector: map[string]string{"offered-to": "otranto"}},
+			IncomingPolicy: v1alpha1.IncomingPolicy{Shape: v1alpha1.OfferPerNode,
+				NodeSelector: map[string]string{"offered-to": "otranto"}},
 		}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "bari"}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: thisID, Server: "https://192.0.2.9:6443", Outgoing: v1alpha1.PeeringEnabled}},
 	} {
 		must(t)(federation.FederationV1alpha1().ForeignClusters().Create(t.Context(), &fc, metav1.CreateOptions{}))
 		t.Cleanup(func() {
-			if err := federation.FederationV1alpha1().ForeignClusters().Delete(context.Background(), fc.Name, metav1.DeleteOptions{}); err != nil {
+			if err := federation.FederationV1alpha1().ForeignClusters().Delete(context.Background(), fc.Name,
+				metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
 			// No controller of this test removes the finalizer.
-			if _, err := federation.FederationV1alpha1().ForeignClusters().Patch(context.Background(), fc.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			if _, err := federation.FederationV1alpha1().ForeignClusters().Patch(context.Background(), fc.Name,
+				types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 				t.Error(err)
 			}
 		})
-		status := fmt.Sprintf(`{"status":{"tenantNamespace":%q,"peerNamespace":%q,"remoteTenantNamespace":"liqo-tenant-x"}}`, naming.TenantNamespace(fc.Name), naming.PeerNamespace(fc.Name))
-		must(t)(federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), fc.Name, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"))
+		status := fmt.Sprintf(`{"status":{"tenantNamespace":%q,"peerNamespace":%q,"remoteTenantNamespace":"liqo-tenant-x"}}`,
+			naming.TenantNamespace(fc.Name), naming.PeerNamespace(fc.Name))
+		must(t)(federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), fc.Name, types.MergePatchType,
+			[]byte(status), metav1.PatchOptions{}, "status"))
 	}
 	makeNamespaceOf(t, env, naming.TenantNamespace("otranto"), v1alpha1.RoleTenant, "otranto")
 	makeNamespaceOf(t, env, naming.PeerNamespace("bari"), v1alpha1.RolePeer, "bari")
-	must(t)(federation.FederationV1alpha1().ResourceRequests(naming.TenantNamespace("otranto")).Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}}, metav1.CreateOptions{}))
+	must(t)(federation.FederationV1alpha1().ResourceRequests(naming.TenantNamespace("otranto")).Create(t.Context(),
+		&v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}}, metav1.CreateOptions{}))
 
 	policy := offer.DefaultPolicy()
 	policy.SharePercent = 50
@@ -79,17 +85,20 @@ func newNodeProvider(t *testing.T) *nodeProvider {
 func (l *nodeProvider) adds(t *testing.T, name, zone, cpu string) {
 	t.Helper()
 	must(t)(l.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{"offered-to": "otranto", corev1.LabelTopologyZone: zone, corev1.LabelHostname: name},
+		Name: name, Labels: map[string]string{"offered-to": "otranto", corev1.LabelTopologyZone: zone,
+			corev1.LabelHostname: name},
 	}}, metav1.CreateOptions{}))
 	// kube-apiserver taints new nodes as not ready.
-	node, err := l.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
+	node, err := l.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`),
+		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	node.Status.Allocatable = amounts("cpu", cpu, "memory", "8Gi", "pods", "110")
 	must(t)(l.Kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}))
 	t.Cleanup(func() {
-		if err := ignoreNotFound(l.Kube.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{})); err != nil {
+		if err := ignoreNotFound(l.Kube.CoreV1().Nodes().Delete(context.Background(), name,
+			metav1.DeleteOptions{})); err != nil {
 			t.Error(err)
 		}
 	})
@@ -100,7 +109,8 @@ func (l *nodeProvider) offers(t *testing.T, what string, want map[string]string)
 	t.Helper()
 	var spec v1alpha1.ResourceOfferSpec
 	until(t, what, func(ctx context.Context) (bool, error) {
-		offer, err := l.federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace("otranto")).Get(ctx, "bari", metav1.GetOptions{})
+		offer, err := l.federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace("otranto")).Get(ctx, "bari",
+			metav1.GetOptions{})
 		if err != nil {
 			return false, ignoreNotFound(err)
 		}
@@ -119,7 +129,8 @@ func (l *nodeProvider) offers(t *testing.T, what string, want map[string]string)
 	}
 	_, err = mirrors.Patch(t.Context(), "bari", types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = mirrors.Create(t.Context(), &v1alpha1.ResourceOffer{ObjectMeta: metav1.ObjectMeta{Name: "bari"}, Spec: spec}, metav1.CreateOptions{})
+		_, err = mirrors.Create(t.Context(), &v1alpha1.ResourceOffer{ObjectMeta: metav1.ObjectMeta{Name: "bari"}, Spec: spec},
+			metav1.CreateOptions{})
 	}
 	must(t)(nil, err)
 	return spec
@@ -135,14 +146,16 @@ func (l *nodeProvider) has(t *testing.T, want ...string) {
 		}
 	}()
 	until(t, "the virtual nodes are "+strings.Join(want, ", "), func(ctx context.Context) (bool, error) {
-		nodes, err := l.federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace("bari")).List(ctx, metav1.ListOptions{})
+		nodes, err := l.federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace("bari")).List(ctx,
+			metav1.ListOptions{})
 		if err != nil {
 			return false, err
 		}
 		got = nil
 		for _, node := range nodes.Items {
 			cpu := node.Spec.Resources[corev1.ResourceCPU]
-			got = append(got, strings.Join([]string{node.Name, node.Spec.NodeName, node.Spec.Labels[corev1.LabelTopologyZone], cpu.String()}, " "))
+			got = append(got, strings.Join([]string{node.Name, node.Spec.NodeName, node.Spec.Labels[corev1.LabelTopologyZone],
+				cpu.String()}, " "))
 		}
 		slices.Sort(got)
 		return slices.Equal(want, got), nil
@@ -165,20 +178,25 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 		first, second = second, first
 	}
 	l.has(t, "bari-1 liqo-bari-1 "+first, "bari-2 liqo-bari-2 "+second)
-	if table := l.Kubectl(t, "", "get", "ro", "bari", "-n", naming.TenantNamespace("otranto"), "-o", "wide"); !strings.Contains(table, "PerNode") {
+	if table := l.Kubectl(t, "", "get", "ro", "bari", "-n", naming.TenantNamespace("otranto"), "-o",
+		"wide"); !strings.Contains(table, "PerNode") {
 		t.Errorf("the offer is shown as\n%s", table)
 	}
 
 	nodes := l.federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace("bari"))
 	must(t)(nodes.Create(t.Context(), &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "bari-batch"},
-		Spec:       v1alpha1.VirtualNodeSpec{ClusterID: thisID, NodeName: "liqo-bari-batch", OfferName: "bari", Resources: amounts("cpu", "1")},
+		Spec: v1alpha1.VirtualNodeSpec{ClusterID: thisID, NodeName: "liqo-bari-batch", OfferName: "bari",
+			Resources: amounts("cpu", "1")},
 	}, metav1.CreateOptions{}))
-	must(t)(l.Kube.CoreV1().Nodes().Patch(t.Context(), "otranto-b", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}))
+	must(t)(l.Kube.CoreV1().Nodes().Patch(t.Context(), "otranto-b", types.MergePatchType,
+		[]byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}))
 	l.adds(t, "otranto-c", "c", "2")
-	l.offers(t, "a cordoned node has no resources, and a new one is offered", map[string]string{"a": "2", "b": "0", "c": "1"})
+	l.offers(t, "a cordoned node has no resources, and a new one is offered",
+		map[string]string{"a": "2", "b": "0", "c": "1"})
 	empty := func(s string) string { return strings.Replace(s, "b 4", "b 0", 1) }
-	l.has(t, "bari-1 liqo-bari-1 "+empty(first), "bari-2 liqo-bari-2 "+empty(second), "bari-3 liqo-bari-3 c 1", "bari-batch liqo-bari-batch  1")
+	l.has(t, "bari-1 liqo-bari-1 "+empty(first), "bari-2 liqo-bari-2 "+empty(second), "bari-3 liqo-bari-3 c 1",
+		"bari-batch liqo-bari-batch  1")
 
 	must(t)(nil, l.Kube.CoreV1().Nodes().Delete(t.Context(), "otranto-b", metav1.DeleteOptions{}))
 	l.offers(t, "a deleted node is not offered", map[string]string{"a": "2", "c": "1"})
@@ -189,6 +207,7 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 	l.has(t, left, "bari-3 liqo-bari-3 c 1", "bari-batch liqo-bari-batch  1")
 
 	mirrors := l.federation.FederationV1alpha1().ResourceOffers(naming.PeerNamespace("bari"))
-	must(t)(mirrors.Patch(t.Context(), "bari", types.MergePatchType, []byte(`{"spec":{"withdrawn":true}}`), metav1.PatchOptions{}))
+	must(t)(mirrors.Patch(t.Context(), "bari", types.MergePatchType, []byte(`{"spec":{"withdrawn":true}}`),
+		metav1.PatchOptions{}))
 	l.has(t)
 }

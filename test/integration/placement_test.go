@@ -63,7 +63,8 @@ func placement(t *testing.T, env *framework.Environment, spec v1alpha1.Namespace
 }
 
 func toleratesVirtualNodes(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Tolerations, func(toleration corev1.Toleration) bool { return toleration.Key == v1alpha1.TaintVirtualNode })
+	return slices.ContainsFunc(pod.Spec.Tolerations,
+		func(toleration corev1.Toleration) bool { return toleration.Key == v1alpha1.TaintVirtualNode })
 }
 
 func labelledNamespace(t *testing.T, env *framework.Environment) string {
@@ -71,7 +72,8 @@ func labelledNamespace(t *testing.T, env *framework.Environment) string {
 	namespace := env.MakeNamespace(t)
 	env.ServiceAccount(t, namespace, "default")
 	label := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, v1alpha1.LabelSchedulingEnabled)
-	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, label, metav1.PatchOptions{}))
+	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, label,
+		metav1.PatchOptions{}))
 	return namespace
 }
 
@@ -150,17 +152,20 @@ func TestPlacementKeepsOtherRequirementsOfAPod(t *testing.T) {
 	wanted.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{
 		{Weight: 1, Preference: placements.Expressions(placements.Exists("gpu"))},
 	}
-	wanted.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-		{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
-	}}
-	virtual := corev1.Toleration{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoExecute}
+	wanted.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		}}
+	virtual := corev1.Toleration{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpEqual, Value: "true",
+		Effect: corev1.TaintEffectNoExecute}
 	wanted.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}, virtual}
 
 	placed, err := create(t.Context(), env, namespace, wanted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if placed.Spec.Affinity.PodAntiAffinity == nil || len(placed.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 {
+	if placed.Spec.Affinity.PodAntiAffinity == nil ||
+		len(placed.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 {
 		t.Errorf("affinity was lost: %+v", placed.Spec.Affinity)
 	}
 	if placed.Spec.NodeSelector["disk"] != "fast" || placed.Spec.Tolerations[0].Key != "dedicated" {
@@ -182,9 +187,11 @@ func TestPlacementLeavesPodsOfDaemonSetsAndNodesAlone(t *testing.T) {
 	namespace := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote})
 
 	ofDaemonSet := placements.Pod(nil)
-	ofDaemonSet.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "1", Controller: ptr.To(true)}}
+	ofDaemonSet.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent",
+		UID: "1", Controller: ptr.To(true)}}
 	ofReplicaSet := placements.Pod(nil)
-	ofReplicaSet.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "1", Controller: ptr.To(true)}}
+	ofReplicaSet.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web",
+		UID: "1", Controller: ptr.To(true)}}
 	for name, test := range map[string]struct {
 		pod  *corev1.Pod
 		want bool
@@ -207,7 +214,8 @@ func TestPodsOfATerminatingOffloadingStayLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	// No controller of this test removes the finalizer.
-	if err := client.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
+	if err := client.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(),
+		v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "pods stay local", func(ctx context.Context) (bool, error) {

@@ -67,7 +67,8 @@ func revisions(t *testing.T, env *framework.Environment, namespace string) map[s
 // store's revision by one, because a compaction writes a record every five minutes.
 func written(before, after map[string]string) string {
 	var was, is int
-	if _, err := fmt.Sscan(before["the federation's"]+" "+after["the federation's"], &was, &is); err == nil && is == was+1 {
+	if _, err := fmt.Sscan(before["the federation's"]+" "+after["the federation's"], &was,
+		&is); err == nil && is == was+1 {
 		before = maps.Clone(before)
 		before["the federation's"] = after["the federation's"]
 	}
@@ -82,7 +83,8 @@ func addProvider(t *testing.T, env *framework.Environment, name, id, region stri
 	client := admin(t).FederationV1alpha1()
 	if _, err := client.ForeignClusters().Create(ctx, &v1alpha1.ForeignCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.ForeignClusterSpec{ClusterID: id, Outgoing: v1alpha1.PeeringEnabled, Server: "https://" + name + ".example.org"},
+		Spec: v1alpha1.ForeignClusterSpec{ClusterID: id, Outgoing: v1alpha1.PeeringEnabled, Server: "https://" + name +
+			".example.org"},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -95,13 +97,15 @@ func addProvider(t *testing.T, env *framework.Environment, name, id, region stri
 	node := naming.NodeName(name)
 	if _, err := client.VirtualNodes(peer).Create(ctx, &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.VirtualNodeSpec{ClusterID: id, NodeName: node, Resources: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}},
+		Spec: v1alpha1.VirtualNodeSpec{ClusterID: id, NodeName: node,
+			Resources: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := env.Kube.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{
-		v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: id, "region": region,
-	}}}, metav1.CreateOptions{}); err != nil {
+	if _, err := env.Kube.CoreV1().Nodes().Create(ctx,
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{
+			v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: id, "region": region,
+		}}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -114,7 +118,8 @@ func addProvider(t *testing.T, env *framework.Environment, name, id, region stri
 		if err := client.ForeignClusters().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
-		if _, err := client.ForeignClusters().Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := client.ForeignClusters().Patch(ctx, name, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -132,15 +137,20 @@ func TestDryRunsAreAnsweredWithAPlanAndWriteNothing(t *testing.T) {
 		return env.Kubectl(t, body, "create", "--raw", path+"?dryRun=All", "-f", "-")
 	}
 	var peering v1alpha1.Peering
-	decode(t, plan(peerPath("savona"), string(encode(fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "Peering",
-		"spec": fields{"clusterID": genoaID, "server": "https://savona.example.org", "token": peerToken}}))), &peering)
-	if got := peering.Status.Plan; got == nil || got.Action != v1alpha1.PlanCreate || got.PeerNamespace != "liqo-peer-savona" || got.VirtualNode != "liqo-savona" || len(got.Unknown) == 0 || len(got.Conflicts) > 0 {
+	decode(t, plan(peerPath("savona"),
+		string(encode(fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "Peering",
+			"spec": fields{"clusterID": genoaID, "server": "https://savona.example.org", "token": peerToken}}))), &peering)
+	if got := peering.Status.Plan; got == nil || got.Action != v1alpha1.PlanCreate ||
+		got.PeerNamespace != "liqo-peer-savona" || got.VirtualNode != "liqo-savona" || len(got.Unknown) == 0 ||
+		len(got.Conflicts) > 0 {
 		t.Errorf("the plan is %+v", got)
 	}
 	var offload v1alpha1.Offload
 	path := "/apis/federation.liqo.io/v1alpha1/namespaces/" + namespace + "/namespaceoffloadings/offloading/offload"
 	decode(t, plan(path, string(encode(fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "Offload",
-		"spec": fields{"clusterSelector": fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"north"}}}}}}}}))), &offload)
+		"spec": fields{
+			"clusterSelector": fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region",
+				"operator": "In", "values": []string{"north"}}}}}}}}))), &offload)
 	if offload.Status.Plan == nil {
 		t.Fatal("the answer has no plan")
 	}
@@ -161,7 +171,8 @@ func TestDryRunsAreAnsweredWithAPlanAndWriteNothing(t *testing.T) {
 	}
 
 	offloadings := admin(t).FederationV1alpha1().NamespaceOffloadings(namespace)
-	if _, err := offloadings.CreateOffload(t.Context(), "offloading", &v1alpha1.Offload{}, metav1.CreateOptions{}); err != nil {
+	if _, err := offloadings.CreateOffload(t.Context(), "offloading", &v1alpha1.Offload{},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	defer deleteNow(t, offloadingPath(namespace))
@@ -173,10 +184,14 @@ func TestDryRunsAreAnsweredWithAPlanAndWriteNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	before = revisions(t, env, namespace)
-	patch := `{"spec":{"enforcement":"Evict","clusterSelector":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"region","operator":"In","values":["south"]}]}]}}}`
-	decode(t, env.Kubectl(t, "", "patch", "nsof", "offloading", "--namespace="+namespace, "--subresource=offload", "--type=merge", "--dry-run=server", "--output=json", "--patch", patch), &offload)
+	patch := `{"spec":{"enforcement":"Evict",` +
+		`"clusterSelector":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"region","operator":"In",` +
+		`"values":["south"]}]}]}}}`
+	decode(t, env.Kubectl(t, "", "patch", "nsof", "offloading", "--namespace="+namespace, "--subresource=offload",
+		"--type=merge", "--dry-run=server", "--output=json", "--patch", patch), &offload)
 	leaving := slices.ContainsFunc(offload.Status.Plan.Clusters, func(cluster v1alpha1.PlannedCluster) bool {
-		return cluster.Name == "trento" && cluster.Action == v1alpha1.PlanDelete && strings.Contains(cluster.Message, "No virtual node")
+		return cluster.Name == "trento" && cluster.Action == v1alpha1.PlanDelete &&
+			strings.Contains(cluster.Message, "No virtual node")
 	})
 	if offload.Status.Plan.Action != v1alpha1.PlanChange || offload.Status.Plan.EvictedPods != 1 || !leaving {
 		t.Errorf("the plan is %+v", offload.Status.Plan)

@@ -27,19 +27,22 @@ func richPod(pod *corev1.Pod) {
 		{Name: "prepare", Image: "prepare:1"},
 		{Name: "proxy", Image: "proxy:1", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
 	}
-	pod.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts("cpu", "500m", "memory", "64Mi"), Limits: amounts("cpu", "1", "memory", "128Mi")}
+	pod.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts("cpu", "500m", "memory", "64Mi"),
+		Limits: amounts("cpu", "1", "memory", "128Mi")}
 	pod.Spec.Hostname, pod.Spec.Subdomain, pod.Spec.SetHostnameAsFQDN = "first", "web", ptr.To(true)
 	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/reached"}}
 	pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 	}}
 	pod.Spec.Volumes = []corev1.Volume{
 		{Name: "huge", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumHugePages}}},
-		{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
-			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "password"}}},
-			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "name", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}}}},
-		}}}},
+		{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{
+				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
+				{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "password"}}},
+				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "name", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}}}},
+			}}}},
 	}
 }
 
@@ -48,10 +51,13 @@ func richPod(pod *corev1.Pod) {
 func TestAPodWithEverythingRunsOnTheProvider(t *testing.T) {
 	o := newOffload(t)
 	o.start(t)
-	grant(t, o.Environment, o.federation, o.remote, amounts("pods", "10", "cpu", "1", "memory", "1Gi", "example.com/gpu", "1", "hugepages-2Mi", "4Mi"))
-	labels := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` + o.remote + `","` +
+	grant(t, o.Environment, o.federation, o.remote,
+		amounts("pods", "10", "cpu", "1", "memory", "1Gi", "example.com/gpu", "1", "hugepages-2Mi", "4Mi"))
+	labels := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` +
+		o.remote + `","` +
 		v1alpha1.LabelOrigin + `":"` + consumerID + `","` + v1alpha1.LabelDestination + `":"` + providerID + `"}}}`
-	must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.remote, types.MergePatchType, []byte(labels), metav1.PatchOptions{}))
+	must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.remote, types.MergePatchType, []byte(labels),
+		metav1.PatchOptions{}))
 	runShadows(t, o.Environment.Admin)
 	local := o.bind(t, o.local, "web", richPod)
 	stage := stage{kube: o.Kube, federation: o.federation, namespace: o.remote}
@@ -63,13 +69,17 @@ func TestAPodWithEverythingRunsOnTheProvider(t *testing.T) {
 	if diff := cmp.Diff(local.Spec.TopologySpreadConstraints, remote.Spec.TopologySpreadConstraints); diff != "" {
 		t.Errorf("spread (-local +remote):\n%s", diff)
 	}
-	if remote.Spec.Hostname != "first" || remote.Spec.Subdomain != "web" || !ptr.Deref(remote.Spec.SetHostnameAsFQDN, false) || remote.Spec.ReadinessGates != nil {
-		t.Errorf("the remote pod is %s.%s, with the gates %v", remote.Spec.Hostname, remote.Spec.Subdomain, remote.Spec.ReadinessGates)
+	if remote.Spec.Hostname != "first" || remote.Spec.Subdomain != "web" ||
+		!ptr.Deref(remote.Spec.SetHostnameAsFQDN, false) || remote.Spec.ReadinessGates != nil {
+		t.Errorf("the remote pod is %s.%s, with the gates %v", remote.Spec.Hostname, remote.Spec.Subdomain,
+			remote.Spec.ReadinessGates)
 	}
-	if limits := remote.Spec.Containers[0].Resources.Limits; !cmp.Equal(limits, local.Spec.Containers[0].Resources.Limits) {
+	if limits := remote.Spec.Containers[0].Resources.Limits; !cmp.Equal(limits,
+		local.Spec.Containers[0].Resources.Limits) {
 		t.Errorf("the container is limited to %v", limits)
 	}
-	if init := remote.Spec.InitContainers; len(init) != 2 || ptr.Deref(init[1].RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
+	if init := remote.Spec.InitContainers; len(init) != 2 ||
+		ptr.Deref(init[1].RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
 		t.Errorf("the init containers are %+v", init)
 	}
 	if diff := cmp.Diff(local.Spec.Volumes[:2], remote.Spec.Volumes); diff != "" {
@@ -93,8 +103,10 @@ func TestAPodWithEverythingRunsOnTheProvider(t *testing.T) {
 		},
 	}
 	must(t)(o.Kube.CoreV1().Pods(o.remote).UpdateStatus(t.Context(), remote, metav1.UpdateOptions{}))
-	pod := o.awaitPod(t, o.local, "web", "its containers run", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
-	if init := pod.Status.InitContainerStatuses; len(init) != 2 || init[0].State.Terminated == nil || init[1].State.Running == nil || init[1].RestartCount != 1 {
+	pod := o.awaitPod(t, o.local, "web", "its containers run",
+		func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
+	if init := pod.Status.InitContainerStatuses; len(init) != 2 || init[0].State.Terminated == nil ||
+		init[1].State.Running == nil || init[1].RestartCount != 1 {
 		t.Errorf("the init containers are %+v", init)
 	}
 	if isReady(pod) {

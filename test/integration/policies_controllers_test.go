@@ -40,16 +40,20 @@ func TestNoEscalateBind(t *testing.T) {
 	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), offloaded, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`), metav1.PatchOptions{}))
 	rbac := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).RbacV1()
-	for namespace, role := range map[string]string{plain: "federation-remote-namespace", remote: "federation-remote-namespace", offloaded: "federation-remote-namespace"} {
-		must(t)(env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), bindingOf(role, userSubject("someone")), metav1.CreateOptions{}))
+	for namespace, role := range map[string]string{plain: "federation-remote-namespace",
+		remote: "federation-remote-namespace", offloaded: "federation-remote-namespace"} {
+		must(t)(env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), bindingOf(role, userSubject("someone")),
+			metav1.CreateOptions{}))
 	}
 	for _, role := range []string{"federation-reflection", "federation-export-manager"} {
-		must(t)(env.Kube.RbacV1().RoleBindings(plain).Create(t.Context(), bindingOf(role, userSubject("someone")), metav1.CreateOptions{}))
+		must(t)(env.Kube.RbacV1().RoleBindings(plain).Create(t.Context(), bindingOf(role, userSubject("someone")),
+			metav1.CreateOptions{}))
 	}
 	bindEverywhere(t, env, "innocent", "view", userSubject("someone"))
 
 	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
-	bearerSubject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-x", Namespace: framework.InvitationNamespace}
+	bearerSubject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-x",
+		Namespace: framework.InvitationNamespace}
 	kubelet := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "federation-virtual-kubelet-lucca", Namespace: peer}
 	bind := func(namespace, role string, subject rbacv1.Subject) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -67,7 +71,8 @@ func TestNoEscalateBind(t *testing.T) {
 		return func(ctx context.Context) error {
 			binding := bindingOf("federation-addresses", subject)
 			binding.RoleRef.Kind = "Role"
-			_, err := rbac.RoleBindings(framework.Namespace).Update(ctx, binding, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+			_, err := rbac.RoleBindings(framework.Namespace).Update(ctx, binding,
+				metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
 		}
 	}
@@ -87,9 +92,10 @@ func TestNoEscalateBind(t *testing.T) {
 		{"its own role of peers in a remote namespace", "in a namespace of this kind", bind(remote, "federation-peer-manager", own)},
 		{"its own role for a peer", "for its own account", bind(peer, "federation-peer-manager", userSubject("milan"))},
 		{"its own role in a remote namespace", "", bind(remote, "federation-remote-namespace-manager", own)},
-		{"no binding in a namespace of a user", "only in tenant, peer, remote and offloaded", func(ctx context.Context) error {
-			return rbac.RoleBindings(plain).Delete(ctx, "federation-remote-namespace", dryDelete)
-		}},
+		{"no binding in a namespace of a user", "only in tenant, peer, remote and offloaded",
+			func(ctx context.Context) error {
+				return rbac.RoleBindings(plain).Delete(ctx, "federation-remote-namespace", dryDelete)
+			}},
 		{"no binding in a remote namespace", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(remote).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
@@ -174,7 +180,8 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 	}
 	evict := func(namespace, name string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return core.Pods(namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, DeleteOptions: &dryDelete})
+			return core.Pods(namespace).EvictV1(ctx,
+				&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, DeleteOptions: &dryDelete})
 		}
 	}
 	patchNode := func(name, patch string) func(context.Context) error {
@@ -191,11 +198,14 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 	}
 	makeNamespace := func(name, role string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelRole: role}}}, dryCreate)
+			_, err := core.Namespaces().Create(ctx,
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+					Labels: map[string]string{v1alpha1.LabelRole: role}}}, dryCreate)
 			return err
 		}
 	}
-	const onVirtualNodes, virtual, evicted = "only pods on virtual nodes", "only virtual nodes", "only pods of offloaded namespaces"
+	const onVirtualNodes, virtual, evicted = "only pods on virtual nodes", "only virtual nodes",
+		"only pods of offloaded namespaces"
 	expect(t, []attempt{
 		{"deletes a pod of a user", onVirtualNodes, deletePod(plain, ordinary)},
 		{"deletes a pod that tolerates everything", onVirtualNodes, deletePod(plain, daemon)},
@@ -221,7 +231,8 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 		{"annotates another namespace with classes", "only annotation offloading.liqo.io/accounts", patchNamespace(shop, `{"metadata":{"annotations":{"federation.liqo.io/load-balancer-classes":"a"}}}`)},
 		{"sets other annotations of a namespace", "only annotation offloading.liqo.io/accounts", patchNamespace(shop, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},
 		{"sets an owner of a namespace that does not exist", "owners and finalizers",
-			patchNamespace(plain, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]}}`)},
+			patchNamespace(plain,
+				`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]}}`)},
 		{"sets a finalizer of a namespace", "owners and finalizers", patchNamespace(plain, `{"metadata":{"finalizers":["example.org/never"]}}`)},
 		{"makes the system's namespace a remote namespace", "only label liqo.io/scheduling-enabled", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"federation.liqo.io/role":"twin"}}}`)},
 		{"relaxes Pod Security in a namespace", "only label liqo.io/scheduling-enabled", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
@@ -261,35 +272,41 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 	offloaded := onNode(t, env, plain, "offloaded", "liqo-prato")
 	const name = "federation-virtual-kubelet-prato"
 	kube := kubeOf(t, env.ServiceAccount(t, peer, name))
-	bindEverywhere(t, env, "federation-"+name, "federation-virtual-kubelet", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer})
+	bindEverywhere(t, env, "federation-"+name, "federation-virtual-kubelet",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer})
 
 	core := kube.CoreV1()
 	status := func(node string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := core.Nodes().Patch(ctx, node, types.MergePatchType, []byte(`{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.9"}]}}`), dryPatch, "status")
+			_, err := core.Nodes().Patch(ctx, node, types.MergePatchType,
+				[]byte(`{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.9"}]}}`), dryPatch, "status")
 			return err
 		}
 	}
 	node := func(labels map[string]string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := core.Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: labels}}, dryCreate)
+			_, err := core.Nodes().Create(ctx,
+				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: labels}}, dryCreate)
 			return err
 		}
 	}
 	podStatus := func(pod string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := core.Pods(plain).Patch(ctx, pod, types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), dryPatch, "status")
+			_, err := core.Pods(plain).Patch(ctx, pod, types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`),
+				dryPatch, "status")
 			return err
 		}
 	}
 	lease := func(namespace string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := kube.CoordinationV1().Leases(namespace).Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "liqo-prato"}}, dryCreate)
+			_, err := kube.CoordinationV1().Leases(namespace).Create(ctx,
+				&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "liqo-prato"}}, dryCreate)
 			return err
 		}
 	}
 	leases := env.Kube.CoordinationV1().Leases(metav1.NamespaceSystem)
-	must(t)(leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{}))
+	must(t)(leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}},
+		metav1.CreateOptions{}))
 	undo(t, func(ctx context.Context) error { return leases.Delete(ctx, "kube-scheduler", metav1.DeleteOptions{}) })
 	const virtual, onVirtualNodes = "only virtual nodes", "only pods on virtual nodes"
 	expect(t, []attempt{
@@ -324,18 +341,22 @@ func TestPoliciesKeepTheIdentitySignerToItsOwnRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "mallory"}}, key)
+		der, err := x509.CreateCertificateRequest(rand.Reader,
+			&x509.CertificateRequest{Subject: pkix.Name{CommonName: "mallory"}}, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
-			SignerName: certificatesv1.KubeAPIServerClientSignerName,
-			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
-		}}
+		return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: certificatesv1.CertificateSigningRequestSpec{
+				Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+				SignerName: certificatesv1.KubeAPIServerClientSignerName,
+				Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+			}}
 	}
-	signer := kubeOf(t, env.ServiceAccount(t, framework.Namespace, "federation-identity-signer")).CertificatesV1().CertificateSigningRequests()
-	others, err := env.Kube.CertificatesV1().CertificateSigningRequests().Create(t.Context(), request("others"), metav1.CreateOptions{})
+	signer := kubeOf(t, env.ServiceAccount(t, framework.Namespace,
+		"federation-identity-signer")).CertificatesV1().CertificateSigningRequests()
+	others, err := env.Kube.CertificatesV1().CertificateSigningRequests().Create(t.Context(), request("others"),
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

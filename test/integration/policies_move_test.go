@@ -22,7 +22,8 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	env.Kubectl(t, env.Chart(t, "policies-move.yaml", "rbac-storage-move.yaml"), "apply", "-f", "-")
-	bindEverywhere(t, env, "movers-of-a-move", "cluster-admin", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace})
+	bindEverywhere(t, env, "movers-of-a-move", "cluster-admin",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace})
 	shop := env.MakeNamespace(t)
 	env.ServiceAccount(t, shop, "default")
 	core := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1()
@@ -54,8 +55,9 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 		}
 	}
 	const (
-		only, image, token, one = "only the pods of a move", "image of the mover only", "must not have a token", "must mount one claim"
-		gate, created, other    = "only the scheduling gate", "may be created and deleted", "contain its certificate"
+		only, image, token, one = "only the pods of a move", "image of the mover only", "must not have a token",
+			"must mount one claim"
+		gate, created, other = "only the scheduling gate", "may be created and deleted", "contain its certificate"
 	)
 	expect(t, []attempt{
 		{"creates the sender", "", pod(func(*corev1.Pod) {})},
@@ -83,9 +85,10 @@ func moverPod() *corev1.Pod {
 			AutomountServiceAccountToken: ptr.To(false),
 			Containers: []corev1.Container{{
 				Name: "mover", Image: "liqo.io/federation-mover:dev", Args: []string{"send"},
-				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{
-					Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"CHOWN", "DAC_OVERRIDE"},
-				}},
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false),
+					Capabilities: &corev1.Capabilities{
+						Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"CHOWN", "DAC_OVERRIDE"},
+					}},
 			}},
 			Volumes: []corev1.Volume{
 				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-db-0", ReadOnly: true}}},

@@ -29,21 +29,27 @@ func TestPoliciesKeepPeersWithinTheirRemoteNamespaces(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	define(t, env, widgetsDefinition, "widgets.example.com")
-	env.Kubectl(t, env.ChartWith(t, []string{`policy.reflectedKinds=[{"group":"example.com","version":"v1","resource":"widgets"}]`}, "policies-peers.yaml"), "apply", "-f", "-")
+	env.Kubectl(t,
+		env.ChartWith(t, []string{`policy.reflectedKinds=[{"group":"example.com","version":"v1","resource":"widgets"}]`},
+			"policies-peers.yaml"), "apply", "-f", "-")
 	remote := makeNamespaceOf(t, env, "remote-of-policies", v1alpha1.RoleRemoteNamespace, "siena")
 	tenant := makeNamespaceOf(t, env, tenantOf("siena"), v1alpha1.RoleTenant, "siena")
 	must(t)(env.Kube.CoreV1().Services(remote).Create(t.Context(), service("existing", func(s *corev1.ServiceSpec) {
 		s.Type, s.LoadBalancerIP = corev1.ServiceTypeLoadBalancer, "192.0.2.8"
 	}), metav1.CreateOptions{}))
 	must(t)(env.Kube.NetworkingV1().Ingresses(remote).Create(t.Context(), ingressTo("existing"), metav1.CreateOptions{}))
-	must(t)(env.Kube.CoreV1().ConfigMaps(remote).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "existing", Finalizers: []string{"example.org/cleans-up"}}}, metav1.CreateOptions{}))
+	must(t)(env.Kube.CoreV1().ConfigMaps(remote).Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "existing", Finalizers: []string{"example.org/cleans-up"}}},
+		metav1.CreateOptions{}))
 	onNode(t, env, remote, "existing", "somewhere")
 
 	const name = "peer-of-policies"
-	everything := rbacv1.PolicyRule{APIGroups: []string{"", "discovery.k8s.io", "networking.k8s.io", "example.com"}, Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{
-		"configmaps", "widgets", "services", "services/status", "secrets", "endpoints", "endpointslices", "pods", "pods/ephemeralcontainers", "pods/resize", "pods/status", "pods/binding",
-		"serviceaccounts", "serviceaccounts/token", "ingresses", "ingresses/status",
-	}}
+	everything := rbacv1.PolicyRule{APIGroups: []string{"", "discovery.k8s.io", "networking.k8s.io", "example.com"},
+		Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{
+			"configmaps", "widgets", "services", "services/status", "secrets", "endpoints", "endpointslices", "pods",
+			"pods/ephemeralcontainers", "pods/resize", "pods/status", "pods/binding",
+			"serviceaccounts", "serviceaccounts/token", "ingresses", "ingresses/status",
+		}}
 	for user, config := range map[string]*rest.Config{
 		name:                        env.User(t, name, v1alpha1.PeerGroup),
 		account(tenant, "identity"): env.ServiceAccount(t, tenant, "identity"),
@@ -53,7 +59,8 @@ func TestPoliciesKeepPeersWithinTheirRemoteNamespaces(t *testing.T) {
 	}
 	t.Run("an account renews its own token", func(t *testing.T) {
 		const name = "federation-peer"
-		env.Grant(t, account(tenant, name), tenant, rbacv1.PolicyRule{APIGroups: []string{""}, Verbs: []string{"create"}, Resources: []string{"serviceaccounts/token"}})
+		env.Grant(t, account(tenant, name), tenant,
+			rbacv1.PolicyRule{APIGroups: []string{""}, Verbs: []string{"create"}, Resources: []string{"serviceaccounts/token"}})
 		accounts := kubeOf(t, env.ServiceAccount(t, tenant, name)).CoreV1().ServiceAccounts(tenant)
 		token := func(of string) func(context.Context) error {
 			return func(ctx context.Context) error {
@@ -68,7 +75,8 @@ func TestPoliciesKeepPeersWithinTheirRemoteNamespaces(t *testing.T) {
 		env.Grant(t, user, remote, everything)
 		client := kubeOf(t, env.User(t, user)).CoreV1()
 		expect(t, []attempt{{"write external addresses", "", func(ctx context.Context) error {
-			_, err := client.Services(remote).Create(ctx, service("new", func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.9"} }), dryCreate)
+			_, err := client.Services(remote).Create(ctx,
+				service("new", func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.9"} }), dryCreate)
 			return err
 		}}})
 	})
@@ -80,10 +88,12 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	installPolicies(t, env)
 	remote := makeNamespaceOf(t, env, "remote-of-classes", v1alpha1.RoleRemoteNamespace, "siena")
 	const name = "peer-of-classes"
-	env.Grant(t, name, remote, rbacv1.PolicyRule{APIGroups: []string{"", "networking.k8s.io"}, Verbs: []string{"get", "create", "patch"}, Resources: []string{"services", "ingresses"}})
+	env.Grant(t, name, remote, rbacv1.PolicyRule{APIGroups: []string{"", "networking.k8s.io"},
+		Verbs: []string{"get", "create", "patch"}, Resources: []string{"services", "ingresses"}})
 	kube := kubeOf(t, env.User(t, name, v1alpha1.PeerGroup))
 	balanced := func(class *string) *corev1.Service {
-		return service("new", func(s *corev1.ServiceSpec) { s.Type, s.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, class })
+		return service("new",
+			func(s *corev1.ServiceSpec) { s.Type, s.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, class })
 	}
 	classed := func(class *string) *networkingv1.Ingress {
 		made := ingressTo("new")
@@ -118,7 +128,8 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	// This remote namespace has its own list of offered classes, and the peer has all permissions
 	// in it.
 	own := makeNamespaceOf(t, env, "remote-of-own-classes", v1alpha1.RoleRemoteNamespace, "siena")
-	env.Kubectl(t, "", "annotate", "namespace", own, v1alpha1.AnnotationIngressClasses+"=other,private", v1alpha1.AnnotationLoadBalancerClasses+"=example.com/private")
+	env.Kubectl(t, "", "annotate", "namespace", own, v1alpha1.AnnotationIngressClasses+"=other,private",
+		v1alpha1.AnnotationLoadBalancerClasses+"=example.com/private")
 	env.Grant(t, name, own, rbacv1.PolicyRule{APIGroups: []string{"*"}, Verbs: []string{"*"}, Resources: []string{"*"}})
 	annotate := func(subresources ...string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -137,7 +148,8 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 		{"its own classes, through the status", "must not write namespaces", annotate("status")},
 		{"any load balancer, where none is offered", "", load(balanced(ptr.To("example.com/internal")))},
 	})
-	env.Kubectl(t, env.ChartWith(t, []string{`policy.ingressClasses=["offered","second"]`, `policy.loadBalancerClasses=["example.com/offered"]`}, "policies-peers.yaml"), "apply", "-f", "-")
+	env.Kubectl(t, env.ChartWith(t, []string{`policy.ingressClasses=["offered","second"]`,
+		`policy.loadBalancerClasses=["example.com/offered"]`}, "policies-peers.yaml"), "apply", "-f", "-")
 	// The policies are restored before the context of the test ends.
 	defer func() { env.Kubectl(t, env.Chart(t, "policies-peers.yaml"), "apply", "-f", "-") }()
 	expect(t, []attempt{
@@ -157,14 +169,16 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 		{"a load balancer in such a namespace", "", loadIn(own, balanced(ptr.To("example.com/private")))},
 		{"one of the class that others have, in such a namespace", "example.com/private", loadIn(own, balanced(ptr.To("example.com/offered")))},
 		{"an unchanged class of a load balancer", "", func(ctx context.Context) error {
-			_, err := kube.CoreV1().Services(remote).Patch(ctx, "before", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), dryPatch)
+			_, err := kube.CoreV1().Services(remote).Patch(ctx, "before", types.MergePatchType,
+				[]byte(`{"metadata":{"labels":{"a":"b"}}}`), dryPatch)
 			return err
 		}},
 	})
 }
 
 func service(name string, change func(*corev1.ServiceSpec)) *corev1.Service {
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 	if change != nil {
 		change(&service.Spec)
 	}
@@ -172,9 +186,10 @@ func service(name string, change func(*corev1.ServiceSpec)) *corev1.Service {
 }
 
 func ingressTo(service string) *networkingv1.Ingress {
-	return &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: service}, Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
-		Service: &networkingv1.IngressServiceBackend{Name: service, Port: networkingv1.ServiceBackendPort{Number: 80}},
-	}}}
+	return &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: service},
+		Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+			Service: &networkingv1.IngressServiceBackend{Name: service, Port: networkingv1.ServiceBackendPort{Number: 80}},
+		}}}
 }
 
 func peerAttempts(t *testing.T, config *rest.Config, remote string) {
@@ -195,7 +210,8 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 	makeSecret := func(kind corev1.SecretType) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := core.Secrets(remote).Create(ctx, &corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Name: "new", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: kind,
+				ObjectMeta: metav1.ObjectMeta{Name: "new",
+					Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: kind,
 			}, dryCreate)
 			return err
 		}
@@ -204,18 +220,21 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 		{"a service", "", makeService(nil)},
 		{"a service with external addresses", "externalIPs", makeService(func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.9"} })},
 		{"external addresses for an existing service", "externalIPs", func(ctx context.Context) error {
-			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"spec":{"externalIPs":["192.0.2.9"]}}`), dryPatch)
+			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType,
+				[]byte(`{"spec":{"externalIPs":["192.0.2.9"]}}`), dryPatch)
 			return err
 		}},
 		{"a load balancer's address", "loadBalancerIP", makeService(func(s *corev1.ServiceSpec) {
 			s.Type, s.LoadBalancerIP = corev1.ServiceTypeLoadBalancer, "192.0.2.9"
 		})},
 		{"another address of a load balancer", "loadBalancerIP", func(ctx context.Context) error {
-			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"spec":{"loadBalancerIP":"192.0.2.9"}}`), dryPatch)
+			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType,
+				[]byte(`{"spec":{"loadBalancerIP":"192.0.2.9"}}`), dryPatch)
 			return err
 		}},
 		{"a change of a service with the address of a load balancer", "", func(ctx context.Context) error {
-			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"spec":{"loadBalancerIP":"192.0.2.8","sessionAffinity":"ClientIP"}}`), dryPatch)
+			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType,
+				[]byte(`{"spec":{"loadBalancerIP":"192.0.2.8","sessionAffinity":"ClientIP"}}`), dryPatch)
 			return err
 		}},
 		{"an alias", "", alias("example.com")},
@@ -223,7 +242,8 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 		{"an alias of the node itself below a name", "externalName", alias("a.localhost")},
 		{"an alias that is an address", "externalName", alias("127.0.0.1")},
 		{"the load balancer status of a service", "must not write the status", func(ctx context.Context) error {
-			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
+			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType,
+				[]byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
 			return err
 		}},
 		{"an ingress", "", func(ctx context.Context) error {
@@ -231,21 +251,24 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 			return err
 		}},
 		{"the load balancer status of an ingress", "must not write the status", func(ctx context.Context) error {
-			_, err := kube.NetworkingV1().Ingresses(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
+			_, err := kube.NetworkingV1().Ingresses(remote).Patch(ctx, "existing", types.MergePatchType,
+				[]byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
 			return err
 		}},
 		{"a secret", "", makeSecret(corev1.SecretTypeOpaque)},
 		{"a secret that becomes a token", "kubernetes.io/service-account-token", makeSecret(corev1.SecretTypeServiceAccountToken)},
 		{"endpoints", "must not write endpoints", func(ctx context.Context) error {
 			//nolint:staticcheck // Deprecated kinds can be created, too, so policies must cover them.
-			_, err := core.Endpoints(remote).Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "existing"}, Subsets: []corev1.EndpointSubset{{
-				Addresses: []corev1.EndpointAddress{{IP: "192.0.2.9"}}, Ports: []corev1.EndpointPort{{Port: 10250}},
-			}}}, dryCreate)
+			_, err := core.Endpoints(remote).Create(ctx,
+				&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "existing"}, Subsets: []corev1.EndpointSubset{{
+					Addresses: []corev1.EndpointAddress{{IP: "192.0.2.9"}}, Ports: []corev1.EndpointPort{{Port: 10250}},
+				}}}, dryCreate)
 			return err
 		}},
 		{"an endpoint slice", "must not write endpoints", func(ctx context.Context) error {
 			_, err := kube.DiscoveryV1().EndpointSlices(remote).Create(ctx, &discoveryv1.EndpointSlice{
-				ObjectMeta: metav1.ObjectMeta{Name: "existing"}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}}},
+				ObjectMeta: metav1.ObjectMeta{Name: "existing"}, AddressType: discoveryv1.AddressTypeIPv4,
+				Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}}},
 			}, dryCreate)
 			return err
 		}},
@@ -255,7 +278,8 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 		}},
 		{"a container in a running pod", "shadow pods", func(ctx context.Context) error {
 			_, err := core.Pods(remote).Patch(ctx, "existing", types.StrategicMergePatchType,
-				[]byte(`{"spec":{"ephemeralContainers":[{"name":"in","image":"example.com/in"}]}}`), dryPatch, "ephemeralcontainers")
+				[]byte(`{"spec":{"ephemeralContainers":[{"name":"in","image":"example.com/in"}]}}`), dryPatch,
+				"ephemeralcontainers")
 			return err
 		}},
 		// Without a node, kube-apiserver refuses a resize to another size before it evaluates
@@ -265,11 +289,13 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 			return err
 		}},
 		{"the status of a pod", "shadow pods", func(ctx context.Context) error {
-			_, err := core.Pods(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), dryPatch, "status")
+			_, err := core.Pods(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`),
+				dryPatch, "status")
 			return err
 		}},
 		{"a service account", "must not write ServiceAccounts", func(ctx context.Context) error {
-			_, err := core.ServiceAccounts(remote).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
+			_, err := core.ServiceAccounts(remote).Create(ctx,
+				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
 			return err
 		}},
 		{"a token of a service account", "must not write ServiceAccounts", func(ctx context.Context) error {
@@ -307,7 +333,8 @@ func finalizerAttempts(t *testing.T, config *rest.Config, remote string) {
 	const refusal = "must not change finalizers"
 	expect(t, []attempt{
 		{"a config map", "", func(ctx context.Context) error {
-			_, err := core.ConfigMaps(remote).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
+			_, err := core.ConfigMaps(remote).Create(ctx,
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
 			return err
 		}},
 		{"a config map with a finalizer", refusal, func(ctx context.Context) error {

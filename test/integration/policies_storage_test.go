@@ -23,7 +23,8 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	// The account has all permissions, so that only the policy can refuse requests.
-	bindEverywhere(t, env, "volumes-of-the-federation", "cluster-admin", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace})
+	bindEverywhere(t, env, "volumes-of-the-federation", "cluster-admin",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace})
 	volumes := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1().PersistentVolumes()
 
 	create := func(name string, change func(*corev1.PersistentVolume)) string {
@@ -39,7 +40,8 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 		return func(pv *corev1.PersistentVolume) { metav1.SetMetaDataAnnotation(&pv.ObjectMeta, key, value) }
 	}
 	remoteSource := func(pv *corev1.PersistentVolume) {
-		pv.Spec.PersistentVolumeSource = volume.RemoteSource(volume.Handle{ClusterID: thatID, Namespace: "shop", Claim: "data"})
+		pv.Spec.PersistentVolumeSource = volume.RemoteSource(volume.Handle{ClusterID: thatID, Namespace: "shop",
+			Claim: "data"})
 	}
 	ordinary := create("volume-of-a-user", func(*corev1.PersistentVolume) {})
 	retained := create("volume-of-a-consumer", func(pv *corev1.PersistentVolume) {
@@ -49,7 +51,8 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 	kept := create("volume-that-its-class-retains", func(pv *corev1.PersistentVolume) {
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	})
-	intermediate := create("volume-of-an-intermediate-claim", func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.Namespace = "liqo-storage" })
+	intermediate := create("volume-of-an-intermediate-claim",
+		func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.Namespace = "liqo-storage" })
 	virtual := create("volume-of-the-virtual-class", annotate(volume.AnnotationStorageClass, "fast"))
 	remote := create("volume-on-a-provider", remoteSource)
 
@@ -71,8 +74,10 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 		return func(ctx context.Context) error { return volumes.Delete(ctx, name, dryDelete) }
 	}
 	const (
-		retain  = `{"metadata":{"labels":{"federation.liqo.io/foreign-cluster":"rome"},"annotations":{"storage.liqo.io/reclaim-policy":"Delete"}},"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`
-		rebind  = `{"metadata":{"annotations":{"storage.liqo.io/storage-class":"fast"}},"spec":{"storageClassName":"liqo","claimRef":{"namespace":"shop","name":"data","uid":"u"}}}`
+		retain = `{"metadata":{"labels":{"federation.liqo.io/foreign-cluster":"rome"},` +
+			`"annotations":{"storage.liqo.io/reclaim-policy":"Delete"}},"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`
+		rebind = `{"metadata":{"annotations":{"storage.liqo.io/storage-class":"fast"}},` +
+			`"spec":{"storageClassName":"liqo","claimRef":{"namespace":"shop","name":"data","uid":"u"}}}`
 		deletes = `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`
 		claim   = "must keep its claim and class"
 		marks   = "only the label and the annotation of its consumer"
@@ -108,9 +113,10 @@ func hostVolume(name string) *corev1.PersistentVolume {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelForeignCluster: "rome"}},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: "fast", PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			ClaimRef:               &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: "db", Name: "data", UID: "claim"},
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: "db",
+				Name: "data", UID: "claim"},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
 		},
 	}

@@ -54,13 +54,15 @@ func expect(t *testing.T, attempts []attempt) {
 	for _, a := range attempts {
 		t.Run(a.name, func(t *testing.T) {
 			var err error
-			waitErr := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, max(time.Until(inForce), attemptTimeout), true, func(ctx context.Context) (bool, error) {
-				err = a.try(ctx)
-				if a.refusal == "" {
-					return err == nil, nil
-				}
-				return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy") && strings.Contains(err.Error(), a.refusal), nil
-			})
+			waitErr := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, max(time.Until(inForce), attemptTimeout),
+				true, func(ctx context.Context) (bool, error) {
+					err = a.try(ctx)
+					if a.refusal == "" {
+						return err == nil, nil
+					}
+					return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy") &&
+						strings.Contains(err.Error(), a.refusal), nil
+				})
 			if waitErr != nil {
 				t.Errorf("got %v, want a refusal with %q", err, a.refusal)
 			}
@@ -71,8 +73,10 @@ func expect(t *testing.T, attempts []attempt) {
 // installPolicies applies the admission policies and the roles of the chart.
 func installPolicies(t *testing.T, env *framework.Environment) {
 	t.Helper()
-	env.Kubectl(t, env.Chart(t, "policies-peers.yaml", "policies-controllers.yaml", "policies-storage.yaml", "accounts.yaml",
-		"rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml", "rbac-tenant.yaml", "rbac-remote-namespace.yaml", "rbac-virtual-kubelet.yaml"),
+	env.Kubectl(t, env.Chart(t, "policies-peers.yaml", "policies-controllers.yaml", "policies-storage.yaml",
+		"accounts.yaml",
+		"rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml", "rbac-tenant.yaml",
+		"rbac-remote-namespace.yaml", "rbac-virtual-kubelet.yaml"),
 		"apply", "-f", "-")
 }
 
@@ -125,7 +129,8 @@ func kubeOf(t *testing.T, config *rest.Config) kubernetes.Interface {
 }
 
 // onNode creates a pod with tolerations that is bound to a node.
-func onNode(t *testing.T, env *framework.Environment, namespace, name, node string, tolerations ...corev1.Toleration) string {
+func onNode(t *testing.T, env *framework.Environment, namespace, name, node string,
+	tolerations ...corev1.Toleration) string {
 	t.Helper()
 	one := pod(nil)
 	one.Name, one.Spec.NodeName, one.Spec.Tolerations = name, node, tolerations

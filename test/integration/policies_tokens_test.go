@@ -41,15 +41,18 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 		undo(t, func(ctx context.Context) error {
 			return env.Kube.CoreV1().Pods(p.namespace).Delete(ctx, made.Name, *metav1.NewDeleteOptions(0))
 		})
-		bound[p.namespace+"/"+p.account] = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: made.Name, UID: made.UID}
+		bound[p.namespace+"/"+p.account] = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1",
+			Name: made.Name, UID: made.UID}
 	}
 	// The namespace is labelled only here, because the webhook would place the pods that were
 	// created above.
 	accounts := naming.AccountOnNode(peer, "siena", "robot") + " " + naming.AccountOnNode(peer, "other", "operator") +
 		" " + naming.AccountOnNode(peerOf("pistoia"), "siena", "operator")
 	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), offloaded, types.MergePatchType,
-		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"},"annotations":{"offloading.liqo.io/accounts":"`+accounts+`"}}}`), metav1.PatchOptions{}))
-	secret, err := env.Kube.CoreV1().Secrets(offloaded).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "anchor"}}, metav1.CreateOptions{})
+		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"},
+			"annotations":{"offloading.liqo.io/accounts":"`+accounts+`"}}}`), metav1.PatchOptions{}))
+	secret, err := env.Kube.CoreV1().Secrets(offloaded).Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "anchor"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,16 +61,21 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 	core := kubeOf(t, env.ServiceAccount(t, peer, name)).CoreV1()
 	must(t)(env.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "every-token"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"},
+			Verbs: []string{"create"}}},
 	}, metav1.CreateOptions{}))
 	undo(t, func(ctx context.Context) error {
 		return env.Kube.RbacV1().ClusterRoles().Delete(ctx, "every-token", metav1.DeleteOptions{})
 	})
-	bindEverywhere(t, env, "every-token-"+name, "every-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer})
+	bindEverywhere(t, env, "every-token-"+name, "every-token",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer})
 
-	token := func(namespace, account string, ref *authenticationv1.BoundObjectReference, audiences ...string) func(context.Context) error {
+	token := func(
+		namespace, account string, ref *authenticationv1.BoundObjectReference, audiences ...string,
+	) func(context.Context) error {
 		return func(ctx context.Context) error {
-			request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: ref, Audiences: audiences}}
+			request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: ref,
+				Audiences: audiences}}
 			_, err := core.ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
 			return err
 		}
@@ -75,7 +83,8 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 	own := bound[offloaded+"/robot"]
 	nameless := *own
 	nameless.UID = ""
-	const endless, notOffloaded, others, audiences = "bound to a pod only", "offloaded namespaces only", "have pods on its virtual node", "at most 4 audiences"
+	const endless, notOffloaded, others, audiences = "bound to a pod only", "offloaded namespaces only",
+		"have pods on its virtual node", "at most 4 audiences"
 	expect(t, []attempt{
 		{"one of a pod on its node", "", token(offloaded, "robot", own)},
 		{"one for another audience than the API server", "", token(offloaded, "robot", own, strings.Repeat("x", 256))},

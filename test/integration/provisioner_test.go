@@ -136,7 +136,8 @@ func (p *provisioner) expand(ctx context.Context, claim *corev1.PersistentVolume
 		return nil
 	default:
 		claim.Status.AllocatedResources = claim.Spec.Resources.Requests
-		claim.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: status}
+		claim.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+			corev1.ResourceStorage: status}
 	}
 	_, err := p.kube.CoreV1().PersistentVolumeClaims(claim.Namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{})
 	return err
@@ -146,7 +147,8 @@ func (p *provisioner) expand(ctx context.Context, claim *corev1.PersistentVolume
 func makeClass(t *testing.T, env *framework.Environment, name string, mode storagev1.VolumeBindingMode) {
 	t.Helper()
 	must(t)(env.Kube.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: testProvisioner, VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(true),
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: testProvisioner, VolumeBindingMode: &mode,
+		AllowVolumeExpansion: ptr.To(true),
 	}, metav1.CreateOptions{}))
 	undo(t, func(ctx context.Context) error {
 		return env.Kube.StorageV1().StorageClasses().Delete(ctx, name, metav1.DeleteOptions{})

@@ -19,8 +19,10 @@ import (
 func TestConsumerPeersThroughAProxyAndReportsItsErrors(t *testing.T) {
 	b := newPeeringConsumer(t, "proxied")
 	for status, fragment := range map[int]string{
-		http.StatusProxyAuthRequired: "the proxy proxy.example.com:3128: it requires a password for rome.example.com:6443 (407 Proxy Authentication Required)",
-		http.StatusBadGateway:        "the proxy proxy.example.com:3128: it does not connect to rome.example.com:6443 (502 Bad Gateway)",
+		http.StatusProxyAuthRequired: "the proxy proxy.example.com:3128: it requires a password for " +
+			"rome.example.com:6443 (407 Proxy Authentication Required)",
+		http.StatusBadGateway: "the proxy proxy.example.com:3128: it does not connect to rome.example.com:6443 " +
+			"(502 Bad Gateway)",
 	} {
 		b.proxy.Refuse(status)
 		b.await(t, "the consumer to report "+fragment, func(c *metav1.Condition) bool {
@@ -32,8 +34,10 @@ func TestConsumerPeersThroughAProxyAndReportsItsErrors(t *testing.T) {
 	b.proxy.Hasty()
 	b.account(t)
 	b.await(t, "the consumer to have its identity", established)
-	until(t, "the provider to answer the consumer", func(ctx context.Context) (bool, error) { return b.listRequests(ctx) == nil, nil })
-	if others := slices.DeleteFunc(b.proxy.Asked(), func(asked string) bool { return "https://"+asked == framework.AdvertisedServer }); len(others) > 0 {
+	until(t, "the provider to answer the consumer",
+		func(ctx context.Context) (bool, error) { return b.listRequests(ctx) == nil, nil })
+	if others := slices.DeleteFunc(b.proxy.Asked(),
+		func(asked string) bool { return "https://"+asked == framework.AdvertisedServer }); len(others) > 0 {
 		t.Errorf("the proxy has other requests: %v", others)
 	}
 }

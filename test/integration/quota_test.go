@@ -38,7 +38,8 @@ func amounts(pairs ...string) corev1.ResourceList {
 }
 
 // grant creates the tenant namespace of a consumer with an accepted offer of these resources.
-func grant(t *testing.T, env *framework.Environment, federation versioned.Interface, consumer string, granted corev1.ResourceList) {
+func grant(t *testing.T, env *framework.Environment, federation versioned.Interface, consumer string,
+	granted corev1.ResourceList) {
 	t.Helper()
 	makeNamespaceOf(t, env, naming.TenantNamespace(consumer), v1alpha1.RoleTenant, consumer)
 	offerTo(t, federation, consumer, granted)
@@ -58,7 +59,8 @@ func offerTo(t *testing.T, federation versioned.Interface, consumer string, gran
 // accept accepts an offer as its consumer does.
 func accept(t *testing.T, federation versioned.Interface, tenant, offer string) {
 	t.Helper()
-	must(t)(federation.FederationV1alpha1().ResourceOffers(tenant).Patch(t.Context(), offer, types.MergePatchType, []byte(`{"status":{"phase":"Accepted"}}`), metav1.PatchOptions{}, "status"))
+	must(t)(federation.FederationV1alpha1().ResourceOffers(tenant).Patch(t.Context(), offer, types.MergePatchType,
+		[]byte(`{"status":{"phase":"Accepted"}}`), metav1.PatchOptions{}, "status"))
 }
 
 // grantee is a consumer with a quota and two remote namespaces. It has a federation API server of
@@ -76,7 +78,8 @@ func newGrantee(t *testing.T, consumer string, granted corev1.ResourceList) *gra
 	b := &grantee{server: env.StartServer(t, env.MakeDataDir(t)), consumer: consumer}
 	b.federation = b.client(t, b.server.Client(env.Admin))
 	for i := range 2 {
-		b.namespaces = append(b.namespaces, makeNamespaceOf(t, env, fmt.Sprintf("%s-remote-%d", consumer, i), v1alpha1.RoleRemoteNamespace, consumer))
+		b.namespaces = append(b.namespaces,
+			makeNamespaceOf(t, env, fmt.Sprintf("%s-remote-%d", consumer, i), v1alpha1.RoleRemoteNamespace, consumer))
 	}
 	grant(t, env, b.federation, consumer, granted)
 	return b
@@ -131,10 +134,12 @@ func TestAConsumerGetsNoMoreThanItWasGranted(t *testing.T) {
 	err := b.post(t.Context(), 0, "too-many", "500m")
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != http.StatusForbidden ||
-		!strings.Contains(err.Error(), "the quota of consumer asti is exceeded: cpu: 500m requested, 2 of 2 granted used, 0 left") {
+		!strings.Contains(err.Error(),
+			"the quota of consumer asti is exceeded: cpu: 500m requested, 2 of 2 granted used, 0 left") {
 		t.Fatalf("one beyond the quota is answered with: %v", err)
 	}
-	if causes := status.Status().Details.Causes; len(causes) != 1 || causes[0].Type != v1alpha1.CauseQuotaExceeded || causes[0].Field != "cpu" {
+	if causes := status.Status().Details.Causes; len(causes) != 1 || causes[0].Type != v1alpha1.CauseQuotaExceeded ||
+		causes[0].Field != "cpu" {
 		t.Errorf("causes: %+v", causes)
 	}
 }
@@ -170,7 +175,8 @@ func TestGrantsAreKeptWhenTheServerIsKilled(t *testing.T) {
 		t.Errorf("the usage exceeds the quota: %s", quota.Sentence(over))
 	}
 	acknowledged.Range(func(name, namespace any) bool {
-		if _, err := b.federation.FederationV1alpha1().ShadowPods(b.namespaces[namespace.(int)]).Get(t.Context(), name.(string), metav1.GetOptions{}); err != nil {
+		if _, err := b.federation.FederationV1alpha1().ShadowPods(b.namespaces[namespace.(int)]).Get(t.Context(),
+			name.(string), metav1.GetOptions{}); err != nil {
 			t.Errorf("it was acknowledged: %v", err)
 		}
 		return true
@@ -202,13 +208,15 @@ func TestEndedPodsReleaseQuota(t *testing.T) {
 		must(t)(nil, b.post(t.Context(), 0, name, "100m"))
 	}
 	full("c")
-	must(t)(shadows.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status"))
+	must(t)(shadows.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`),
+		metav1.PatchOptions{}, "status"))
 	must(t)(nil, b.post(t.Context(), 1, "c", "1m"))
 	full("d")
 	must(t)(nil, shadows.Delete(t.Context(), "b", metav1.DeleteOptions{}))
 	// The pod of the deleted ShadowPod may still run, so it still counts.
 	full("d")
-	must(t)(shadows.Patch(t.Context(), "b", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
+	must(t)(shadows.Patch(t.Context(), "b", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}))
 	must(t)(nil, b.post(t.Context(), 1, "d", "1m"))
 	full("e")
 }

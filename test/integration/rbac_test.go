@@ -130,13 +130,16 @@ func TestPeerCannotWriteUnofferedNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
-		Containers: []corev1.Container{{Name: "web", Image: "example.com/web"}}, AutomountServiceAccountToken: ptr.To(false),
-	}}}
-	if _, err := federation.FederationV1alpha1().ShadowPods(remote).Create(t.Context(), shadow, metav1.CreateOptions{}); err != nil {
+	shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "web", Image: "example.com/web"}}, AutomountServiceAccountToken: ptr.To(false),
+		}}}
+	if _, err := federation.FederationV1alpha1().ShadowPods(remote).Create(t.Context(), shadow,
+		metav1.CreateOptions{}); err != nil {
 		t.Errorf("creating a shadow pod in the remote namespace: %v", err)
 	}
-	ordinary := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: shadow.Spec.Pod.Containers}}
+	ordinary := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: corev1.PodSpec{Containers: shadow.Spec.Pod.Containers}}
 	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	for what, try := range map[string]func() error{
 		"a shadow pod in another namespace": func() error {
@@ -144,11 +147,13 @@ func TestPeerCannotWriteUnofferedNamespace(t *testing.T) {
 			return err
 		},
 		"the status of its shadow pod": func() error {
-			_, err := federation.FederationV1alpha1().ShadowPods(remote).Patch(t.Context(), "web", "application/merge-patch+json", []byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status")
+			_, err := federation.FederationV1alpha1().ShadowPods(remote).Patch(t.Context(), "web",
+				"application/merge-patch+json", []byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status")
 			return err
 		},
 		"a namespace map": func() error {
-			_, err := federation.FederationV1alpha1().NamespaceMaps(remote).Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}, metav1.CreateOptions{})
+			_, err := federation.FederationV1alpha1().NamespaceMaps(remote).Create(t.Context(),
+				&v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}, metav1.CreateOptions{})
 			return err
 		},
 		"a pod in its remote namespace": func() error {
@@ -176,7 +181,8 @@ func TestPeerCannotWriteUnofferedNamespace(t *testing.T) {
 			return err
 		},
 		"a namespace": func() error {
-			_, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "peer-"}}, metav1.CreateOptions{})
+			_, err := kube.CoreV1().Namespaces().Create(t.Context(),
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "peer-"}}, metav1.CreateOptions{})
 			return err
 		},
 		"its own role binding": func() error {

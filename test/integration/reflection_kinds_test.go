@@ -66,12 +66,14 @@ func TestVirtualKubeletReflectsKindsByConfiguration(t *testing.T) {
 	o := newOffload(t)
 	define(t, o.Environment, widgetsDefinition, "widgets.example.com")
 	const kind = `[{"group":"example.com","version":"v1","resource":"widgets"}]`
-	o.Kubectl(t, o.ChartWith(t, []string{"policy.reflectedKinds=" + kind, "reflection.kinds=" + kind}, "rbac-virtual-kubelet.yaml", "rbac-remote-namespace.yaml"), "apply", "-f", "-")
+	o.Kubectl(t, o.ChartWith(t, []string{"policy.reflectedKinds=" + kind, "reflection.kinds=" + kind},
+		"rbac-virtual-kubelet.yaml", "rbac-remote-namespace.yaml"), "apply", "-f", "-")
 	client, err := dynamic.NewForConfig(o.Admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &widgets{offload: o, localWidgets: client.Resource(widgetsResource).Namespace(o.local), remoteWidgets: client.Resource(widgetsResource).Namespace(o.remote)}
+	w := &widgets{offload: o, localWidgets: client.Resource(widgetsResource).Namespace(o.local),
+		remoteWidgets: client.Resource(widgetsResource).Namespace(o.remote)}
 	w.name(t, `[{"group":"example.com","version":"v1","resource":"widgets","excludedLabels":["team"]}]`)
 	w.start(t)
 	t.Run("one is reflected, and so is its status", w.testRoundTrip)
@@ -89,11 +91,13 @@ func (w *widgets) name(t *testing.T, kinds string) {
 	t.Helper()
 	nodes := w.federation.FederationV1alpha1().VirtualNodes(w.peer)
 	spec := fmt.Sprintf(`{"spec":{"reflection":{"kinds":%s}}}`, kinds)
-	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(spec), metav1.PatchOptions{}); err != nil {
+	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(spec),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	status := `{"status":{"reflectedKinds":[{"group":"example.com","version":"v1","resource":"widgets"}]}}`
-	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(status), metav1.PatchOptions{},
+		"status"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -106,7 +110,9 @@ func (w *widgets) make(t *testing.T, name, spec string) *unstructured.Unstructur
 func (w *widgets) makeIn(t *testing.T, client dynamic.ResourceInterface, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	widget := &unstructured.Unstructured{}
-	if err := widget.UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":%q,"labels":{"app":"web","team":"a"}},"spec":%s}`, name, spec)); err != nil {
+	if err := widget.UnmarshalJSON(fmt.Appendf(nil,
+		`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":%q,"labels":{"app":"web","team":"a"}},"spec":%s}`,
+		name, spec)); err != nil {
 		t.Fatal(err)
 	}
 	made, err := client.Create(t.Context(), widget, metav1.CreateOptions{})
@@ -116,9 +122,11 @@ func (w *widgets) makeIn(t *testing.T, client dynamic.ResourceInterface, name, s
 	return made
 }
 
-func (w *widgets) patch(t *testing.T, client dynamic.ResourceInterface, name, patch string, subresources ...string) *unstructured.Unstructured {
+func (w *widgets) patch(t *testing.T, client dynamic.ResourceInterface, name, patch string,
+	subresources ...string) *unstructured.Unstructured {
 	t.Helper()
-	patched, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+	patched, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{},
+		subresources...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +134,8 @@ func (w *widgets) patch(t *testing.T, client dynamic.ResourceInterface, name, pa
 }
 
 // await waits until the widget with this name meets a condition.
-func (w *widgets) await(t *testing.T, client dynamic.ResourceInterface, name, what string, is func(*unstructured.Unstructured) bool) (widget *unstructured.Unstructured) {
+func (w *widgets) await(t *testing.T, client dynamic.ResourceInterface, name, what string,
+	is func(*unstructured.Unstructured) bool) (widget *unstructured.Unstructured) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
@@ -152,8 +161,10 @@ func (w *widgets) awaitNone(t *testing.T, name string) {
 func (w *widgets) awaitEvent(t *testing.T, object *unstructured.Unstructured, reason, fragment string) {
 	t.Helper()
 	until(t, "an event "+reason, func(ctx context.Context) (bool, error) {
-		events, err := w.Kube.CoreV1().Events(w.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason + ",involvedObject.uid=" + string(object.GetUID())})
-		return err == nil && len(events.Items) > 0 && strings.Contains(events.Items[0].Message, fragment) && events.Items[0].Type == corev1.EventTypeWarning, err
+		events, err := w.Kube.CoreV1().Events(w.local).List(ctx,
+			metav1.ListOptions{FieldSelector: "reason=" + reason + ",involvedObject.uid=" + string(object.GetUID())})
+		return err == nil && len(events.Items) > 0 && strings.Contains(events.Items[0].Message, fragment) &&
+			events.Items[0].Type == corev1.EventTypeWarning, err
 	})
 }
 
@@ -168,22 +179,27 @@ func (w *widgets) testRoundTrip(t *testing.T) {
 	w.make(t, "round", `{"size":3,"note":"first"}`)
 	first := w.await(t, w.remoteWidgets, "round", "it is on the provider", size(3))
 	labels := first.GetLabels()
-	if labels["app"] != "web" || labels["team"] != "" || labels[v1alpha1.LabelOrigin] != consumerID || labels[v1alpha1.LabelDestination] != providerID {
+	if labels["app"] != "web" || labels["team"] != "" || labels[v1alpha1.LabelOrigin] != consumerID ||
+		labels[v1alpha1.LabelDestination] != providerID {
 		t.Errorf("labels %v", labels)
 	}
 	// This is the status that the provider's controller of widgets would set.
-	w.patch(t, w.remoteWidgets, "round", fmt.Sprintf(`{"status":{"phase":"Ready\u001b","observedGeneration":%d}}`, first.GetGeneration()), "status")
-	updated := w.await(t, w.localWidgets, "round", "the status is reflected", func(widget *unstructured.Unstructured) bool {
-		phase, _, _ := unstructured.NestedString(widget.Object, "status", "phase")
-		return phase == "Ready"
-	})
-	if observed, _, _ := unstructured.NestedInt64(updated.Object, "status", "observedGeneration"); observed != updated.GetGeneration() {
+	w.patch(t, w.remoteWidgets, "round",
+		fmt.Sprintf(`{"status":{"phase":"Ready\u001b","observedGeneration":%d}}`, first.GetGeneration()), "status")
+	updated := w.await(t, w.localWidgets, "round", "the status is reflected",
+		func(widget *unstructured.Unstructured) bool {
+			phase, _, _ := unstructured.NestedString(widget.Object, "status", "phase")
+			return phase == "Ready"
+		})
+	if observed, _, _ := unstructured.NestedInt64(updated.Object, "status",
+		"observedGeneration"); observed != updated.GetGeneration() {
 		t.Errorf("generation %d was observed, of %d", observed, updated.GetGeneration())
 	}
 	// Changed and removed fields are reflected, and changes on the provider are reverted.
 	w.patch(t, w.localWidgets, "round", `{"spec":{"size":4,"note":null}}`)
 	second := w.await(t, w.remoteWidgets, "round", "the change is on the provider", size(4))
-	if _, noted, _ := unstructured.NestedString(second.Object, "spec", "note"); noted || second.GetUID() != first.GetUID() {
+	if _, noted, _ := unstructured.NestedString(second.Object, "spec", "note"); noted ||
+		second.GetUID() != first.GetUID() {
 		t.Errorf("the reflected object is %v", second)
 	}
 	w.patch(t, w.remoteWidgets, "round", `{"spec":{"size":9}}`)
@@ -191,7 +207,8 @@ func (w *widgets) testRoundTrip(t *testing.T) {
 	if err := w.remoteWidgets.Delete(t.Context(), "round", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.await(t, w.remoteWidgets, "round", "it is reflected again", func(widget *unstructured.Unstructured) bool { return widget.GetUID() != first.GetUID() })
+	w.await(t, w.remoteWidgets, "round", "it is reflected again",
+		func(widget *unstructured.Unstructured) bool { return widget.GetUID() != first.GetUID() })
 	// A deletion is reflected.
 	if err := w.localWidgets.Delete(t.Context(), "round", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -218,7 +235,8 @@ spec: {hard: {count/widgets.example.com: "0"}}`, w.remote), "apply", "-f", "-")
 	// kube-apiserver does not know the quota of a kind in use until the quota controller, which is
 	// not running, has set its status.
 	inForce := `{"status":{"hard":{"count/widgets.example.com":"0"},"used":{"count/widgets.example.com":"0"}}}`
-	if _, err := w.Kube.CoreV1().ResourceQuotas(w.remote).Patch(t.Context(), "widgets", types.MergePatchType, []byte(inForce), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := w.Kube.CoreV1().ResourceQuotas(w.remote).Patch(t.Context(), "widgets", types.MergePatchType,
+		[]byte(inForce), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 	refused := w.make(t, "refused", `{"size":1}`)
@@ -247,7 +265,8 @@ func (w *widgets) testRestart(t *testing.T) {
 	}
 	w.start(t)
 	w.awaitNone(t, "left")
-	if now, err := w.remoteWidgets.Get(t.Context(), "kept", metav1.GetOptions{}); err != nil || now.GetResourceVersion() != kept.GetResourceVersion() {
+	if now, err := w.remoteWidgets.Get(t.Context(), "kept", metav1.GetOptions{}); err != nil ||
+		now.GetResourceVersion() != kept.GetResourceVersion() {
 		t.Errorf("the other was changed: %v, %v", now, err)
 	}
 }
@@ -258,7 +277,8 @@ func (w *widgets) testPolicies(t *testing.T) {
 	w.name(t, `[{"group":"example.com","version":"v1","resource":"widgets","policy":"AllowList"}]`)
 	w.awaitNone(t, "quiet")
 	w.patch(t, w.localWidgets, "quiet", `{"metadata":{"annotations":{"liqo.io/allow-reflection":""}}}`)
-	w.await(t, w.remoteWidgets, "quiet", "it is reflected once it is included, with its labels", func(widget *unstructured.Unstructured) bool { return widget.GetLabels()["team"] == "a" })
+	w.await(t, w.remoteWidgets, "quiet", "it is reflected once it is included, with its labels",
+		func(widget *unstructured.Unstructured) bool { return widget.GetLabels()["team"] == "a" })
 }
 
 func (w *widgets) testEnd(t *testing.T) {

@@ -78,7 +78,8 @@ func (o *offload) testConfigMap(t *testing.T) {
 	if second.UID != first.UID {
 		t.Error("the reflected object was replaced")
 	}
-	if _, err := remote.Patch(t.Context(), "settings", types.MergePatchType, []byte(`{"data":{"a":"drift"}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := remote.Patch(t.Context(), "settings", types.MergePatchType, []byte(`{"data":{"a":"drift"}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o.awaitReflected(t, "settings", "2")
@@ -110,13 +111,16 @@ func (o *offload) testConfigMap(t *testing.T) {
 
 func (o *offload) testForeign(t *testing.T) {
 	remote := o.Kube.CoreV1().ConfigMaps(o.remote)
-	foreign, err := remote.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Data: map[string]string{"a": "remote"}}, metav1.CreateOptions{})
+	foreign, err := remote.Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Data: map[string]string{"a": "remote"}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	local := o.set(t, "foreign", "local", nil)
 	until(t, "an event reports the conflict", func(ctx context.Context) (bool, error) {
-		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReflectionConflict,involvedObject.uid=" + string(local.UID)})
+		events, err := o.Kube.CoreV1().Events(o.local).List(ctx,
+			metav1.ListOptions{FieldSelector: "reason=ReflectionConflict,involvedObject.uid=" + string(local.UID)})
 		return err == nil && len(events.Items) == 1 && events.Items[0].Count == 1, err
 	})
 	now, err := remote.Get(t.Context(), "foreign", metav1.GetOptions{})
@@ -129,7 +133,8 @@ func (o *offload) testForeign(t *testing.T) {
 	// When the later ConfigMap is reflected, the deletion was reconciled before.
 	o.set(t, "later", "1", nil)
 	o.awaitReflected(t, "later", "1")
-	if now, err = remote.Get(t.Context(), "foreign", metav1.GetOptions{}); err != nil || now.ResourceVersion != foreign.ResourceVersion {
+	if now, err = remote.Get(t.Context(), "foreign", metav1.GetOptions{}); err != nil ||
+		now.ResourceVersion != foreign.ResourceVersion {
 		t.Errorf("it was changed: %v, %v", now, err)
 	}
 }
@@ -157,7 +162,8 @@ func (o *offload) testReflectionRestart(t *testing.T) {
 
 func (o *offload) testSecret(t *testing.T) {
 	local, remote := o.Kube.CoreV1().Secrets(o.local), o.Kube.CoreV1().Secrets(o.remote)
-	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"a": {1}}}
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{"a": {1}}}
 	for _, secret := range []*corev1.Secret{
 		{ObjectMeta: metav1.ObjectMeta{Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: corev1.SecretTypeServiceAccountToken},
 		{ObjectMeta: metav1.ObjectMeta{Name: "release"}, Type: "helm.sh/release.v1"},
@@ -174,7 +180,8 @@ func (o *offload) testSecret(t *testing.T) {
 			return err == nil && is(copied), ignoreNotFound(err)
 		})
 	}
-	await("the secret is reflected", func(s *corev1.Secret) bool { return string(s.Data["a"]) == "\x01" && s.Type == corev1.SecretTypeOpaque })
+	await("the secret is reflected",
+		func(s *corev1.Secret) bool { return string(s.Data["a"]) == "\x01" && s.Type == corev1.SecretTypeOpaque })
 	if list, err := remote.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
 		t.Errorf("%d secrets are reflected, %v; want 1", len(list.Items), err)
 	}
@@ -221,13 +228,16 @@ func (o *offload) testService(t *testing.T) {
 		return s.Spec.ClusterIP != "" && s.Spec.Ports[0].NodePort != 0
 	})
 	patch("nodes", `{"spec":{"selector":{"app":"shop"}}}`)
-	second := await("nodes", "it selects other pods", func(s *corev1.Service) bool { return s.Spec.Selector["app"] == "shop" })
-	if second.UID != first.UID || second.Spec.ClusterIP != first.Spec.ClusterIP || second.Spec.Ports[0].NodePort != first.Spec.Ports[0].NodePort {
+	second := await("nodes", "it selects other pods",
+		func(s *corev1.Service) bool { return s.Spec.Selector["app"] == "shop" })
+	if second.UID != first.UID || second.Spec.ClusterIP != first.Spec.ClusterIP ||
+		second.Spec.Ports[0].NodePort != first.Spec.Ports[0].NodePort {
 		t.Errorf("it was %+v and is %+v", first.Spec, second.Spec)
 	}
 	patch("nodes", `{"spec":{"type":"ClusterIP","externalTrafficPolicy":null,"ports":[{"port":80}]}}`)
 	await("nodes", "it has no node port any more", func(s *corev1.Service) bool {
-		return s.Spec.Type == corev1.ServiceTypeClusterIP && s.Spec.Ports[0].NodePort == 0 && s.Spec.ClusterIP == first.Spec.ClusterIP
+		return s.Spec.Type == corev1.ServiceTypeClusterIP && s.Spec.Ports[0].NodePort == 0 &&
+			s.Spec.ClusterIP == first.Spec.ClusterIP
 	})
 
 	add("balanced", func(s *corev1.Service) {
@@ -235,7 +245,8 @@ func (o *offload) testService(t *testing.T) {
 		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	})
 	await("balanced", "a load balancer of the provider is requested", func(s *corev1.Service) bool {
-		return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil && s.Spec.HealthCheckNodePort != 0
+		return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.LoadBalancerClass == nil &&
+			s.Spec.HealthCheckNodePort != 0
 	})
 	add("headless", func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
 	await("headless", "it is headless", func(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone })
@@ -243,7 +254,8 @@ func (o *offload) testService(t *testing.T) {
 		t.Fatal(err)
 	}
 	add("headless", func(*corev1.Service) {})
-	await("headless", "it has an address", func(s *corev1.Service) bool { return s.Spec.ClusterIP != corev1.ClusterIPNone })
+	await("headless", "it has an address",
+		func(s *corev1.Service) bool { return s.Spec.ClusterIP != corev1.ClusterIPNone })
 	add("alias", func(s *corev1.Service) {
 		s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}
 	})
@@ -256,7 +268,8 @@ func (o *offload) testService(t *testing.T) {
 		s.Spec.Type, s.Annotations = corev1.ServiceTypeNodePort, map[string]string{"liqo.io/force-remote-node-port": "true"}
 	})
 	until(t, "an event reports the conflict", func(ctx context.Context) (bool, error) {
-		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReflectionRefused,involvedObject.name=forced"})
+		events, err := o.Kube.CoreV1().Events(o.local).List(ctx,
+			metav1.ListOptions{FieldSelector: "reason=ReflectionRefused,involvedObject.name=forced"})
 		return err == nil && len(events.Items) == 1, err
 	})
 
@@ -278,7 +291,8 @@ func (o *offload) testService(t *testing.T) {
 
 func (o *offload) testIngress(t *testing.T) {
 	local, remote := o.Kube.NetworkingV1().Ingresses(o.local), o.Kube.NetworkingV1().Ingresses(o.remote)
-	backend := &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}}
+	backend := &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web",
+		Port: networkingv1.ServiceBackendPort{Number: 80}}}
 	_, err := local.Create(t.Context(), &networkingv1.Ingress{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec:       networkingv1.IngressSpec{IngressClassName: ptr.To("rome"), DefaultBackend: backend},
@@ -293,15 +307,19 @@ func (o *offload) testIngress(t *testing.T) {
 			return err == nil && is(copied), ignoreNotFound(err)
 		})
 	}
-	await("the ingress is reflected without a class", func(i *networkingv1.Ingress) bool { return i.Spec.IngressClassName == nil })
+	await("the ingress is reflected without a class",
+		func(i *networkingv1.Ingress) bool { return i.Spec.IngressClassName == nil })
 	classed := func(i *networkingv1.Ingress) bool { return ptr.Deref(i.Spec.IngressClassName, "") == "milan" }
-	if _, err := remote.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"ingressClassName":"milan"}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := remote.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"ingressClassName":"milan"}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := local.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"rules":[{"host":"example.com"}]}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := local.Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(`{"spec":{"rules":[{"host":"example.com"}]}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await("it has its rule, and the class of the provider", func(i *networkingv1.Ingress) bool { return classed(i) && len(i.Spec.Rules) == 1 })
+	await("it has its rule, and the class of the provider",
+		func(i *networkingv1.Ingress) bool { return classed(i) && len(i.Spec.Rules) == 1 })
 	if err := local.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,8 @@ func renewerOf(t *testing.T, env *framework.Environment, name, namespace string)
 }
 
 // renewerBy is renewerOf for any subject, with the client configuration of this subject.
-func renewerBy(t *testing.T, env *framework.Environment, subject rbacv1.Subject, config *rest.Config, namespace string) renewer {
+func renewerBy(t *testing.T, env *framework.Environment, subject rbacv1.Subject, config *rest.Config,
+	namespace string) renewer {
 	t.Helper()
 	_, err := env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-"},
@@ -77,7 +78,8 @@ func renewerBy(t *testing.T, env *framework.Environment, subject rbacv1.Subject,
 		if _, err := client.Get(ctx, "genoa", metav1.GetOptions{}); err == nil {
 			return true, nil
 		}
-		_, err := client.Create(ctx, &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "genoa"}}, metav1.CreateOptions{})
+		_, err := client.Create(ctx, &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "genoa"}},
+			metav1.CreateOptions{})
 		return err == nil, nil
 	})
 	return renewer{all, namespace}
@@ -90,10 +92,13 @@ type renewer struct {
 }
 
 // renew requests the renewal of an identity. It does not retry responses with Retry-After.
-func (r renewer) renew(t *testing.T, request *v1alpha1.IdentityRequest, dryRun ...string) (*v1alpha1.IdentityRequest, error) {
+func (r renewer) renew(t *testing.T, request *v1alpha1.IdentityRequest,
+	dryRun ...string) (*v1alpha1.IdentityRequest, error) {
 	answer := &v1alpha1.IdentityRequest{}
-	err := r.client.RESTClient().Post().Namespace(r.namespace).Resource("resourcerequests").Name("genoa").SubResource("identity").
-		VersionedParams(&metav1.CreateOptions{DryRun: dryRun}, scheme.ParameterCodec).Body(request).MaxRetries(0).Do(t.Context()).Into(answer)
+	err := r.client.RESTClient().Post().Namespace(r.namespace).Resource("resourcerequests").Name("genoa").SubResource(
+		"identity").
+		VersionedParams(&metav1.CreateOptions{DryRun: dryRun},
+			scheme.ParameterCodec).Body(request).MaxRetries(0).Do(t.Context()).Into(answer)
 	return answer, err
 }
 
@@ -111,7 +116,8 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 	admins := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().IdentityRequests()
 	answer := func(status fields) {
 		t.Helper()
-		if _, err := admins.Patch(t.Context(), name, types.MergePatchType, encode(fields{"status": status}), metav1.PatchOptions{}, "status"); err != nil {
+		if _, err := admins.Patch(t.Context(), name, types.MergePatchType, encode(fields{"status": status}),
+			metav1.PatchOptions{}, "status"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +139,8 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 	expectCause(t, err, "spec.request")
 	_, err = renew(consumer, identityFor(t, uid, v1alpha1.PeerGroup, "system:masters"))
 	expectCause(t, err, "spec.request")
-	if planned, err := renew(consumer, second, metav1.DryRunAll); err != nil || string(planned.Spec.Request) != string(second.Spec.Request) {
+	if planned, err := renew(consumer, second, metav1.DryRunAll); err != nil ||
+		string(planned.Spec.Request) != string(second.Spec.Request) {
 		t.Errorf("a dry run is answered with %v, %v", planned, err)
 	}
 
@@ -143,7 +150,8 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
 	_, err = renew(renewer{versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1(), own}, second)
 	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
-	if stored, err := admins.Get(t.Context(), name, metav1.GetOptions{}); err != nil || string(stored.Spec.Request) != string(first.Spec.Request) {
+	if stored, err := admins.Get(t.Context(), name, metav1.GetOptions{}); err != nil ||
+		string(stored.Spec.Request) != string(first.Spec.Request) {
 		t.Fatalf("a refused request, or a dry run, was stored: %v", err)
 	}
 
@@ -185,7 +193,8 @@ func TestAccountRenewsItsOwnIdentityOnly(t *testing.T) {
 			"type": v1alpha1.ConditionAccepted, "status": metav1.ConditionTrue, "reason": identity.ReasonKnownByAccount,
 			"message": "", "observedGeneration": 1, "lastTransitionTime": metav1.Now(),
 		}}}
-		must(t)(admins.Patch(t.Context(), "invitation-"+uid, types.MergePatchType, encode(fields{"status": status}), metav1.PatchOptions{}, "status"))
+		must(t)(admins.Patch(t.Context(), "invitation-"+uid, types.MergePatchType, encode(fields{"status": status}),
+			metav1.PatchOptions{}, "status"))
 	}
 	accountOf := func(namespace, name, tenant string) renewer {
 		subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}

@@ -141,7 +141,8 @@ func TestAConsumerRenewsItsIdentityAndUsesTheNewOne(t *testing.T) {
 	b.await(t, "the consumer to have its identity", established)
 	// The consumer uses its identity for a ResourceRequest.
 	requests := b.federation.FederationV1alpha1().ResourceRequests(b.tenant())
-	if _, err := requests.Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "consumer"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := requests.Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "consumer"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	uid, _ := naming.InvitationOfAccount(b.request)
@@ -164,18 +165,19 @@ func TestAConsumerRenewsItsIdentityAndUsesTheNewOne(t *testing.T) {
 		return err == nil, err
 	})
 	var renewed string
-	until(t, "the consumer to watch with the renewed certificate, and with no other", func(ctx context.Context) (bool, error) {
-		renewed = credential(t, secret(ctx).Data[remote.KeyCertificate])
-		if renewed == old {
-			return false, nil
-		}
-		if err := b.listRequests(ctx); err != nil {
-			return false, nil
-		}
-		events := b.Audited(t, string(uid))
-		last := events[len(events)-1]
-		return open(events)[old] == 0 && framework.Credential(last.User) == renewed, nil
-	})
+	until(t, "the consumer to watch with the renewed certificate, and with no other",
+		func(ctx context.Context) (bool, error) {
+			renewed = credential(t, secret(ctx).Data[remote.KeyCertificate])
+			if renewed == old {
+				return false, nil
+			}
+			if err := b.listRequests(ctx); err != nil {
+				return false, nil
+			}
+			events := b.Audited(t, string(uid))
+			last := events[len(events)-1]
+			return open(events)[old] == 0 && framework.Credential(last.User) == renewed, nil
+		})
 	b.await(t, "the consumer to report it", established)
 }
 
@@ -278,7 +280,8 @@ func TestAVirtualKubeletFollowsAnAuthorityThatRotates(t *testing.T) {
 	if o.shadow(t, "kept").UID != shadow.UID {
 		t.Error("the shadow pod was recreated")
 	}
-	if pod, err := o.Kube.CoreV1().Pods(o.local).Get(t.Context(), "kept", metav1.GetOptions{}); err != nil || !isReady(pod) {
+	if pod, err := o.Kube.CoreV1().Pods(o.local).Get(t.Context(), "kept", metav1.GetOptions{}); err != nil ||
+		!isReady(pod) {
 		t.Errorf("the pod was changed: %v", err)
 	}
 }

@@ -25,7 +25,8 @@ import (
 func regrant(t *testing.T, federation versioned.Interface, consumer, cpus string) {
 	t.Helper()
 	patch := `{"spec":{"resources":{"pods":"100","cpu":"` + cpus + `"}}}`
-	must(t)(federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace(consumer)).Patch(t.Context(), framework.ClusterName, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
+	must(t)(federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace(consumer)).Patch(t.Context(),
+		framework.ClusterName, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 }
 
 // cpusOf returns the CPU request of the first container.
@@ -33,7 +34,8 @@ func cpusOf(spec *corev1.PodSpec) string { return spec.Containers[0].Resources.R
 
 // allocates sets the status of a running pod to these allocated CPUs and these resize conditions,
 // as its kubelet does.
-func allocates(t *testing.T, env *framework.Environment, namespace, name, cpus string, resizing ...corev1.PodCondition) {
+func allocates(t *testing.T, env *framework.Environment, namespace, name, cpus string,
+	resizing ...corev1.PodCondition) {
 	t.Helper()
 	pod, err := env.Kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -41,8 +43,10 @@ func allocates(t *testing.T, env *framework.Environment, namespace, name, cpus s
 	}
 	since := metav1.Now()
 	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, StartTime: &since, PodIP: "10.200.0.8", PodIPs: []corev1.PodIP{{IP: "10.200.0.8"}}, QOSClass: pod.Status.QOSClass,
-		Conditions: append([]corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since}}, resizing...),
+		Phase: corev1.PodRunning, StartTime: &since, PodIP: "10.200.0.8", PodIPs: []corev1.PodIP{{IP: "10.200.0.8"}},
+		QOSClass: pod.Status.QOSClass,
+		Conditions: append([]corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: since}}, resizing...),
 		ContainerStatuses: []corev1.ContainerStatus{{
 			Name: pod.Spec.Containers[0].Name, ContainerID: "containerd://" + string(pod.UID), Ready: true,
 			State:              corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: since}},
@@ -63,7 +67,8 @@ func TestAPodIsResizedWithinTheGrant(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
 				AutomountServiceAccountToken: ptr.To(false),
-				Containers:                   []corev1.Container{{Name: "main", Image: "example.com/one", Resources: corev1.ResourceRequirements{Requests: amounts("cpu", cpus)}}},
+				Containers: []corev1.Container{{Name: "main", Image: "example.com/one",
+					Resources: corev1.ResourceRequirements{Requests: amounts("cpu", cpus)}}},
 			}},
 		}, options)
 		return err
@@ -112,7 +117,8 @@ func TestAPodIsResizedWithinTheGrant(t *testing.T) {
 	t.Cleanup(func() { _ = s.kube.CoreV1().Nodes().Delete(context.Background(), node, metav1.DeleteOptions{}) })
 	_, err := s.kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{Unschedulable: true},
-		Status: corev1.NodeStatus{Allocatable: amounts("cpu", "8", "memory", "8Gi"), Capacity: amounts("cpu", "8", "memory", "8Gi")},
+		Status: corev1.NodeStatus{Allocatable: amounts("cpu", "8", "memory", "8Gi"),
+			Capacity: amounts("cpu", "8", "memory", "8Gi")},
 	}, metav1.CreateOptions{})
 	must(err)
 	resized("2")
@@ -144,8 +150,10 @@ func TestResizeOfALocalPodIsReflected(t *testing.T) {
 	o := newOffload(t)
 	o.start(t)
 	grant(t, o.Environment, o.federation, o.remote, amounts("pods", "100", "cpu", "1"))
-	label := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` + o.remote + `"}}}`
-	must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.remote, types.MergePatchType, []byte(label), metav1.PatchOptions{}))
+	label := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` +
+		o.remote + `"}}}`
+	must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.remote, types.MergePatchType, []byte(label),
+		metav1.PatchOptions{}))
 	isHeldToItsGrant(t, o)
 	resize := func(cpus string) {
 		t.Helper()
@@ -153,7 +161,8 @@ func TestResizeOfALocalPodIsReflected(t *testing.T) {
 	}
 	requests := func(cpus string) {
 		t.Helper()
-		o.awaitShadow(t, "web", "the shadow pod requests "+cpus, func(shadow *v1alpha1.ShadowPod) bool { return cpusOf(&shadow.Spec.Pod) == cpus })
+		o.awaitShadow(t, "web", "the shadow pod requests "+cpus,
+			func(shadow *v1alpha1.ShadowPod) bool { return cpusOf(&shadow.Spec.Pod) == cpus })
 	}
 	pending := func(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 		for _, c := range pod.Status.Conditions {
@@ -165,9 +174,11 @@ func TestResizeOfALocalPodIsReflected(t *testing.T) {
 	}
 	o.bind(t, o.local, "web", func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Resources.Requests = amounts("cpu", "500m")
-		pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
+		pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU,
+			RestartPolicy: corev1.RestartContainer}}
 	})
-	if policy := o.make(t, "web").Spec.Containers[0].ResizePolicy; len(policy) == 0 || policy[0].RestartPolicy != corev1.RestartContainer {
+	if policy := o.make(t, "web").Spec.Containers[0].ResizePolicy; len(policy) == 0 ||
+		policy[0].RestartPolicy != corev1.RestartContainer {
 		t.Errorf("the resize policy is %v", policy)
 	}
 	allocates(t, o.Environment, o.remote, "web", "500m")
@@ -178,26 +189,32 @@ func TestResizeOfALocalPodIsReflected(t *testing.T) {
 	resize("2")
 	o.awaitPod(t, o.local, "web", "the pod reports what it waits for", func(pod *corev1.Pod) bool {
 		c := pending(pod, corev1.PodResizePending)
-		return c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonDeferred && strings.Contains(c.Message, "cpu: 1 requested, 1 of 1 granted used, 0 left")
+		return c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonDeferred &&
+			strings.Contains(c.Message, "cpu: 1 requested, 1 of 1 granted used, 0 left")
 	})
 	until(t, "an event reports it, too", func(ctx context.Context) (bool, error) {
-		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=QuotaExceeded,involvedObject.name=web"})
+		events, err := o.Kube.CoreV1().Events(o.local).List(ctx,
+			metav1.ListOptions{FieldSelector: "reason=QuotaExceeded,involvedObject.name=web"})
 		return err == nil && len(events.Items) > 0, err
 	})
 	o.change(t, "web", `{"metadata":{"labels":{"tier":"front"}}}`)
-	o.awaitShadow(t, "web", "other changes are reflected", func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["tier"] == "front" })
+	o.awaitShadow(t, "web", "other changes are reflected",
+		func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["tier"] == "front" })
 	regrant(t, o.federation, o.remote, "3")
 	requests("2")
 
 	// The provider's kubelet has not completed the resize yet.
-	allocates(t, o.Environment, o.remote, "web", "2", corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
+	allocates(t, o.Environment, o.remote, "web", "2",
+		corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
 	o.awaitPod(t, o.local, "web", "the resize is under way", func(pod *corev1.Pod) bool {
-		return pending(pod, corev1.PodResizeInProgress).Status == corev1.ConditionTrue && pending(pod, corev1.PodResizePending).Status == ""
+		return pending(pod, corev1.PodResizeInProgress).Status == corev1.ConditionTrue &&
+			pending(pod, corev1.PodResizePending).Status == ""
 	})
 	allocates(t, o.Environment, o.remote, "web", "2")
 	o.awaitPod(t, o.local, "web", "the pod is resized", func(pod *corev1.Pod) bool {
 		app := pod.Status.ContainerStatuses[0]
-		return pending(pod, corev1.PodResizeInProgress).Status == "" && app.AllocatedResources.Cpu().String() == "2" && app.Resources.Requests.Cpu().String() == "2"
+		return pending(pod, corev1.PodResizeInProgress).Status == "" && app.AllocatedResources.Cpu().String() == "2" &&
+			app.Resources.Requests.Cpu().String() == "2"
 	})
 	resize("100m")
 	requests("100m")

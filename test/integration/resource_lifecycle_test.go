@@ -153,7 +153,8 @@ func (r resourceRun) refusesBadObjects(t *testing.T) {
 		})
 	}
 	t.Run("an unknown field", func(t *testing.T) {
-		_, err := r.creator.Create(t.Context(), r.object(fields{"spec": fields{"surprise": true}}), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		_, err := r.creator.Create(t.Context(), r.object(fields{"spec": fields{"surprise": true}}),
+			metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "spec.surprise") {
 			t.Errorf("got %v, want a bad request that names the field", err)
 		}
@@ -177,7 +178,8 @@ func expectCause(t *testing.T, err error, field string) {
 }
 
 func (r resourceRun) dryRuns(t *testing.T) {
-	if _, err := r.creator.Create(t.Context(), r.object(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+	if _, err := r.creator.Create(t.Context(), r.object(),
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.admin.Get(t.Context(), r.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -186,7 +188,9 @@ func (r resourceRun) dryRuns(t *testing.T) {
 }
 
 func (r resourceRun) creates(t *testing.T) {
-	created, err := r.creator.Create(t.Context(), r.object(fields{"status": r.status}, fields{"metadata": fields{"labels": fields{"test": r.resource}}}), metav1.CreateOptions{})
+	created, err := r.creator.Create(t.Context(),
+		r.object(fields{"status": r.status}, fields{"metadata": fields{"labels": fields{"test": r.resource}}}),
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,19 +244,22 @@ func common(got, want any) any {
 }
 
 func (r resourceRun) reads(t *testing.T) {
-	list, err := r.admin.List(t.Context(), metav1.ListOptions{LabelSelector: "test=" + r.resource, FieldSelector: "metadata.name=" + r.name})
+	list, err := r.admin.List(t.Context(),
+		metav1.ListOptions{LabelSelector: "test=" + r.resource, FieldSelector: "metadata.name=" + r.name})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(list.Items) != 1 {
 		t.Fatalf("the list has %d items", len(list.Items))
 	}
-	watcher, err := r.admin.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion(), FieldSelector: "metadata.name=" + r.name})
+	watcher, err := r.admin.Watch(t.Context(),
+		metav1.ListOptions{ResourceVersion: list.GetResourceVersion(), FieldSelector: "metadata.name=" + r.name})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer watcher.Stop()
-	if _, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"seen":"true"}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"seen":"true"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -277,11 +284,14 @@ func (r resourceRun) get(t *testing.T) *unstructured.Unstructured {
 func (r resourceRun) updates(t *testing.T) {
 	before := r.get(t)
 	if r.change == nil {
-		_, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"spec": fields{"clusterID": "11111111-2222-3333-4444-555555555555", "consumerClusterID": "11111111-2222-3333-4444-555555555555"}}), metav1.PatchOptions{})
+		_, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType,
+			encode(fields{"spec": fields{"clusterID": "11111111-2222-3333-4444-555555555555",
+				"consumerClusterID": "11111111-2222-3333-4444-555555555555"}}), metav1.PatchOptions{})
 		expectCause(t, err, "spec")
 		return
 	}
-	changed := &unstructured.Unstructured{Object: merge(before.Object, deepCopy(fields{"spec": r.change, "status": r.status}))}
+	changed := &unstructured.Unstructured{Object: merge(before.Object,
+		deepCopy(fields{"spec": r.change, "status": r.status}))}
 	stale := changed.DeepCopy()
 	stale.SetResourceVersion("1")
 	if _, err := r.admin.Update(t.Context(), stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
@@ -303,7 +313,8 @@ func (r resourceRun) updates(t *testing.T) {
 		t.Errorf("the status was stored with the spec: %v", status)
 	}
 	contains(t, updated.Object["spec"], r.change)
-	again, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"spec": r.change}), metav1.PatchOptions{})
+	again, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"spec": r.change}),
+		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +337,8 @@ func (r resourceRun) refusesBadUpdates(t *testing.T) {
 	}
 	before := r.get(t)
 	for field, patch := range r.badSpecs {
-		_, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"spec": patch}), metav1.PatchOptions{})
+		_, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"spec": patch}),
+			metav1.PatchOptions{})
 		if !apierrors.IsInvalid(err) {
 			t.Errorf("a bad %s is answered with %v", field, err)
 		}
@@ -338,8 +350,10 @@ func (r resourceRun) refusesBadUpdates(t *testing.T) {
 
 func (r resourceRun) updatesStatus(t *testing.T) {
 	before := r.get(t)
-	patch := fields{"status": r.status, "spec": r.change, "metadata": fields{"labels": fields{"sneaked": "in"}, "finalizers": []string{"example.org/sneaked"}}}
-	updated, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(merge(patch, fields{"spec": fields{"clusterID": "sneaked"}})), metav1.PatchOptions{}, "status")
+	patch := fields{"status": r.status, "spec": r.change,
+		"metadata": fields{"labels": fields{"sneaked": "in"}, "finalizers": []string{"example.org/sneaked"}}}
+	updated, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType,
+		encode(merge(patch, fields{"spec": fields{"clusterID": "sneaked"}})), metav1.PatchOptions{}, "status")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +375,8 @@ func (r resourceRun) updatesStatus(t *testing.T) {
 func (r resourceRun) refusesBadStatuses(t *testing.T) {
 	before := r.get(t)
 	for field, patch := range r.badStatuses {
-		_, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"status": patch}), metav1.PatchOptions{}, "status")
+		_, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"status": patch}),
+			metav1.PatchOptions{}, "status")
 		expectCause(t, err, field)
 	}
 	if after := r.get(t); after.GetResourceVersion() != before.GetResourceVersion() {
@@ -381,7 +396,8 @@ func (r resourceRun) prints(t *testing.T) {
 		if called == "" {
 			continue
 		}
-		lines := strings.Split(strings.TrimSpace(r.env.Kubectl(t, "", append(r.scope(), "get", called, r.name, "--output=wide")...)), "\n")
+		lines := strings.Split(strings.TrimSpace(r.env.Kubectl(t, "",
+			append(r.scope(), "get", called, r.name, "--output=wide")...)), "\n")
 		if len(lines) != 2 {
 			t.Fatalf("kubectl prints %q", lines)
 		}
@@ -435,7 +451,9 @@ func (r resourceRun) applies(t *testing.T) {
 	if again := r.get(t); again.GetResourceVersion() != first.GetResourceVersion() {
 		t.Error("applying the same again writes something")
 	}
-	if output, err := r.env.TryKubectl(t, manifest, append(r.scope(), "diff", "--server-side", "--force-conflicts", "--field-manager=gitops", "--filename=-")...); err != nil {
+	if output, err := r.env.TryKubectl(t, manifest,
+		append(r.scope(), "diff", "--server-side", "--force-conflicts", "--field-manager=gitops",
+			"--filename=-")...); err != nil {
 		t.Errorf("kubectl sees a difference: %v: %s", err, output)
 	}
 	owns := func(entry metav1.ManagedFieldsEntry) bool {
@@ -447,7 +465,8 @@ func (r resourceRun) applies(t *testing.T) {
 }
 
 func (r resourceRun) deletes(t *testing.T) {
-	err := r.admin.Delete(t.Context(), r.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}})
+	err := r.admin.Delete(t.Context(), r.name,
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}})
 	if !apierrors.IsConflict(err) {
 		t.Errorf("deleting another object of that name is answered with %v", err)
 	}
@@ -458,7 +477,8 @@ func (r resourceRun) deletes(t *testing.T) {
 		if r.get(t).GetDeletionTimestamp() == nil {
 			t.Error("the object is not terminating")
 		}
-		if _, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

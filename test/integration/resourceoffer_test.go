@@ -11,9 +11,12 @@ import (
 
 func TestResourceOffers(t *testing.T) {
 	lifecycle{
-		kind: "ResourceOffer", resource: "resourceoffers", short: "ro", name: "turin", namespace: func(t *testing.T, env *framework.Environment) string { return env.MakeNamespace(t) },
-		spec:   fields{"clusterID": "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11", "resources": fields{"cpu": "2", "memory": "4Gi", "pods": "10"}, "labels": fields{"topology.liqo.io/region": "turin"}},
-		change: fields{"resources": fields{"cpu": "1", "memory": "4Gi", "pods": "10"}, "storageClasses": []any{"fast"}, "nodes": []any{fields{"name": "a1b2", "resources": fields{"cpu": "1", "pods": "10"}, "labels": fields{"topology.kubernetes.io/zone": "north"}}}},
+		kind: "ResourceOffer", resource: "resourceoffers", short: "ro", name: "turin",
+		namespace: func(t *testing.T, env *framework.Environment) string { return env.MakeNamespace(t) },
+		spec: fields{"clusterID": "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11",
+			"resources": fields{"cpu": "2", "memory": "4Gi", "pods": "10"}, "labels": fields{"topology.liqo.io/region": "turin"}},
+		change: fields{"resources": fields{"cpu": "1", "memory": "4Gi", "pods": "10"}, "storageClasses": []any{"fast"},
+			"nodes": []any{fields{"name": "a1b2", "resources": fields{"cpu": "1", "pods": "10"}, "labels": fields{"topology.kubernetes.io/zone": "north"}}}},
 		status: fields{"phase": "Accepted", "observedGeneration": 1},
 		header: []string{"LOCAL", "STATUS", "CPU", "MEMORY", "PODS", "AGE", "SHAPE", "NODES"},
 		row:    []string{"false", "Accepted", "1", "4Gi", "10", "PerNode", "1"},

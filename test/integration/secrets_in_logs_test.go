@@ -37,7 +37,8 @@ func TestNoSecretsInLogs(t *testing.T) {
 		b.Kubectl(t, b.Chart(t, template), "apply", "-f", "-")
 	}
 	proxy := b.proxy.AddressURL(t)
-	manager := b.StartControllers(t, "talkative", "federation-controller-manager", "--controllers=foreign-cluster", "--v="+verbose)
+	manager := b.StartControllers(t, "talkative", "federation-controller-manager", "--controllers=foreign-cluster",
+		"--v="+verbose)
 	logs["the controller manager"] = func() string { return manager.Log(t) }
 	b.invite(t, proxy)
 	b.account(t)
@@ -68,8 +69,10 @@ func TestNoSecretsInLogs(t *testing.T) {
 func (o *offload) flags() []string {
 	return []string{
 		"--node-name=" + o.options.NodeName, "--node-ip=" + o.options.NodeIP, fmt.Sprintf("--port=%d", o.options.Port),
-		"--virtual-node=" + o.options.VirtualNode, "--namespace=" + o.options.Namespace, "--foreign-cluster=" + o.options.ForeignCluster,
-		"--cluster-id=" + o.options.ClusterID, "--remote-cluster-id=" + o.options.RemoteClusterID, "--consumer-name=" + o.options.ConsumerName,
+		"--virtual-node=" + o.options.VirtualNode, "--namespace=" + o.options.Namespace, "--foreign-cluster=" +
+			o.options.ForeignCluster,
+		"--cluster-id=" + o.options.ClusterID, "--remote-cluster-id=" + o.options.RemoteClusterID, "--consumer-name=" +
+			o.options.ConsumerName,
 		"--identity-dir=" + o.options.IdentityDir, "--kubeconfig=" + o.options.Kubeconfig,
 	}
 }
@@ -95,7 +98,8 @@ func verbosity(t *testing.T, env *framework.Environment, level string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPut, config.Host+"/debug/flags/v", bytes.NewBufferString(level))
+	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPut,
+		config.Host+"/debug/flags/v", bytes.NewBufferString(level))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,22 +35,25 @@ func TestValidatingPoliciesOfTheClusterApply(t *testing.T) {
 	env := framework.Get(t)
 	policies := env.Kube.AdmissionregistrationV1()
 	const name = "no-long-invitations"
-	_, err := policies.ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: peeringTokenRules(),
-			Validations:      []admissionregistrationv1.Validation{{Expression: "!object.metadata.name.startsWith('policed-') || object.spec.expirationSeconds <= 1000", Message: "invitations are limited to 1000 seconds"}},
-		},
-	}, metav1.CreateOptions{})
+	_, err := policies.ValidatingAdmissionPolicies().Create(t.Context(),
+		&admissionregistrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				MatchConstraints: peeringTokenRules(),
+				Validations: []admissionregistrationv1.Validation{
+					{Expression: "!object.metadata.name.startsWith('policed-') || object.spec.expirationSeconds <= 1000", Message: "invitations are limited to 1000 seconds"}},
+			},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}, metav1.CreateOptions{})
+	_, err = policies.ValidatingAdmissionPolicyBindings().Create(t.Context(),
+		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,20 +92,23 @@ func TestMutatingPoliciesOfTheClusterApply(t *testing.T) {
 		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
 			MatchConstraints:   peeringTokenRules(),
 			ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
-			MatchConditions:    []admissionregistrationv1.MatchCondition{{Name: "marked", Expression: "object.metadata.name == 'marked'"}},
+			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "marked",
+				Expression: "object.metadata.name == 'marked'"}},
 			Mutations: []admissionregistrationv1.Mutation{{
-				PatchType:          admissionregistrationv1.PatchTypeApplyConfiguration,
-				ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{Expression: `Object{metadata: Object.metadata{labels: {"marked": "yes"}}}`},
+				PatchType: admissionregistrationv1.PatchTypeApplyConfiguration,
+				ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{
+					Expression: `Object{metadata: Object.metadata{labels: {"marked": "yes"}}}`},
 			}},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = policies.MutatingAdmissionPolicyBindings().Create(t.Context(), &admissionregistrationv1.MutatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
-	}, metav1.CreateOptions{})
+	_, err = policies.MutatingAdmissionPolicyBindings().Create(t.Context(),
+		&admissionregistrationv1.MutatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,11 +134,13 @@ func TestMutatingPoliciesOfTheClusterApply(t *testing.T) {
 func TestNothingIsCreatedInAMissingNamespace(t *testing.T) {
 	env := framework.Get(t)
 	body := &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}
-	if _, err := admin(t).FederationV1alpha1().NamespaceMaps("nowhere").Create(t.Context(), body, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := admin(t).FederationV1alpha1().NamespaceMaps("nowhere").Create(t.Context(), body,
+		metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("in a missing namespace: got %v", err)
 	}
 	// The finalizer keeps the namespace terminating.
-	namespace, err := env.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "going-"}}, metav1.CreateOptions{})
+	namespace, err := env.Kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "going-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +148,8 @@ func TestNothingIsCreatedInAMissingNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	retry(t, func() (any, error) {
-		_, err := admin(t).FederationV1alpha1().NamespaceMaps(namespace.Name).Create(t.Context(), body, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := admin(t).FederationV1alpha1().NamespaceMaps(namespace.Name).Create(t.Context(), body,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return nil, fmt.Errorf("in a terminating namespace: got %v", err)
 		}

@@ -45,7 +45,8 @@ func TestDiscoveryHasEveryResourceWithShortNameAndCategory(t *testing.T) {
 				t.Errorf("%s lacks the verb %s", resource.Name, verb)
 			}
 		}
-		got[resource.Name] = fmt.Sprintf("%s %s %v", resource.Kind, strings.Join(resource.ShortNames, ","), resource.Namespaced)
+		got[resource.Name] = fmt.Sprintf("%s %s %v", resource.Kind, strings.Join(resource.ShortNames, ","),
+			resource.Namespaced)
 	}
 	want := map[string]string{
 		"foreignclusters":      "ForeignCluster fc false",
@@ -117,7 +118,8 @@ func TestOpenAPIHasEveryReferenceAndTheDocComments(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			raw := retryFor(t, openAPIPatience, func() ([]byte, error) {
-				raw, err := env.Kube.Discovery().RESTClient().Get().AbsPath(test.path).SetHeader("Accept", "application/json").DoRaw(t.Context())
+				raw, err := env.Kube.Discovery().RESTClient().Get().AbsPath(test.path).SetHeader("Accept",
+					"application/json").DoRaw(t.Context())
 				if err == nil && !strings.Contains(string(raw), "ForeignCluster") {
 					err = fmt.Errorf("no ForeignCluster in %s yet", test.path)
 				}
@@ -160,7 +162,8 @@ func TestOpenAPIHasEveryReferenceAndTheDocComments(t *testing.T) {
 			if found == 0 {
 				t.Error("no schema of the federation")
 			}
-			if got := schemas["io.liqo.federation.v1alpha1.ForeignCluster"].Description; !strings.HasPrefix(got, "ForeignCluster represents a peer") {
+			if got := schemas["io.liqo.federation.v1alpha1.ForeignCluster"].Description; !strings.HasPrefix(got,
+				"ForeignCluster represents a peer") {
 				t.Errorf("ForeignCluster is described as %q", got)
 			}
 			if len(doc.Paths) == 0 {

@@ -48,7 +48,8 @@ func exchange(t *testing.T, config *rest.Config, method, path, contentType strin
 func TestProxyStripsIdentityHeaders(t *testing.T) {
 	env := framework.Get(t)
 	mallory := env.User(t, "mallory")
-	for road, config := range map[string]*rest.Config{"the aggregator": mallory, "the server": env.Server.Client(mallory)} {
+	for road, config := range map[string]*rest.Config{"the aggregator": mallory,
+		"the server": env.Server.Client(mallory)} {
 		for _, headers := range []map[string]string{
 			{"X-Remote-User": "admin", "X-Remote-Group": "system:masters"},
 			{"x-remote-user": "admin", "X-Remote-Group": "system:masters", "X-Remote-Uid": "0", "X-Remote-Extra-Scopes": "all"},
@@ -70,10 +71,14 @@ func TestNeverEmits3xx(t *testing.T) {
 		t.Fatalf("the index of paths: %d, %v: %.200s", code, err, index)
 	}
 	paths := append(known.Paths,
-		"//", "/apis//", "//apis", "/apis/", "/./apis", "/apis/../apis", "/apis/federation.liqo.io//v1alpha1", groupPath+"/", groupPath+"//foreignclusters",
-		groupPath+"/foreignclusters/", groupPath+"/foreignclusters/x/", groupPath+"/foreignclusters/x/peer/", groupPath+"/namespaces/x/../y/shadowpods",
-		groupPath+"/watch/foreignclusters?timeoutSeconds=1", groupPath+"/proxy/foreignclusters/x", groupPath+"/foreignclusters/x/proxy/y",
-		groupPath+"/foreignclusters/%2e%2e", groupPath+"/foreignclusters/https:%2f%2fexample.com", "/readyz/", "/metrics/", "/openapi/v3/", "/debug/pprof/")
+		"//", "/apis//", "//apis", "/apis/", "/./apis", "/apis/../apis", "/apis/federation.liqo.io//v1alpha1", groupPath+"/",
+		groupPath+"//foreignclusters",
+		groupPath+"/foreignclusters/", groupPath+"/foreignclusters/x/", groupPath+"/foreignclusters/x/peer/",
+		groupPath+"/namespaces/x/../y/shadowpods",
+		groupPath+"/watch/foreignclusters?timeoutSeconds=1", groupPath+"/proxy/foreignclusters/x",
+		groupPath+"/foreignclusters/x/proxy/y",
+		groupPath+"/foreignclusters/%2e%2e", groupPath+"/foreignclusters/https:%2f%2fexample.com", "/readyz/", "/metrics/",
+		"/openapi/v3/", "/debug/pprof/")
 	for _, path := range paths {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 			if method == http.MethodDelete && path == groupPath+"/foreignclusters/" {

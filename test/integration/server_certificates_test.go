@@ -41,7 +41,8 @@ func TestAServingCertificateIsReplacedWhileServing(t *testing.T) {
 		}
 		return nil, nil
 	})
-	if _, err := client.FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken("rotated"), metav1.CreateOptions{}); err != nil {
+	if _, err := client.FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken("rotated"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if event := <-watcher.ResultChan(); event.Object == nil {

@@ -136,7 +136,9 @@ func TestAListComesInPages(t *testing.T) {
 	client := admin(t).FederationV1alpha1().NamespaceMaps(framework.Get(t).MakeNamespace(t))
 	const all = 13
 	for i := range all {
-		if _, err := client.Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("map-%02d", i)}}, metav1.CreateOptions{}); err != nil {
+		if _, err := client.Create(t.Context(),
+			&v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("map-%02d", i)}},
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -217,17 +219,20 @@ func TestClientThatAcceptsProtobufGetsIt(t *testing.T) {
 func TestClientThatAcceptsOnlyCBORIsRefused(t *testing.T) {
 	env := framework.Get(t)
 	path := groupPath + "/peeringtokens"
-	if got, _ := send(t, env.Admin, http.MethodGet, path, map[string]string{"Accept": runtime.ContentTypeCBOR}, ""); got != http.StatusNotAcceptable {
+	if got, _ := send(t, env.Admin, http.MethodGet, path, map[string]string{"Accept": runtime.ContentTypeCBOR},
+		""); got != http.StatusNotAcceptable {
 		t.Errorf("GET: got %d, want 406", got)
 	}
-	if got, _ := send(t, env.Admin, http.MethodPost, path, map[string]string{"Content-Type": runtime.ContentTypeCBOR}, "\xa0"); got != http.StatusUnsupportedMediaType {
+	if got, _ := send(t, env.Admin, http.MethodPost, path, map[string]string{"Content-Type": runtime.ContentTypeCBOR},
+		"\xa0"); got != http.StatusUnsupportedMediaType {
 		t.Errorf("POST: got %d, want 415", got)
 	}
 }
 
 // send sends a request without normalizing its path, and returns the status code and the body. It
 // does not follow redirects.
-func send(t *testing.T, config *rest.Config, method, path string, headers map[string]string, body string) (int, string) {
+func send(t *testing.T, config *rest.Config, method, path string, headers map[string]string,
+	body string) (int, string) {
 	t.Helper()
 	request := rawRequest(t, config, method, path, body)
 	for name, value := range headers {

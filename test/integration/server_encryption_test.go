@@ -35,7 +35,8 @@ func TestObjectsAreStoredEncrypted(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := filepath.Join(t.TempDir(), "encryption.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, encryptionConfiguration, base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, encryptionConfiguration, base64.StdEncoding.EncodeToString(key)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	// This object is stored before encryption is enabled.
@@ -45,12 +46,14 @@ func TestObjectsAreStoredEncrypted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken("older"), metav1.CreateOptions{}); err != nil {
+	if _, err := client.FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken("older"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	plain.Stop(t, syscall.SIGTERM)
 
-	server := env.StartServer(t, dir, "--encryption-provider-config="+config, "--encryption-provider-config-automatic-reload")
+	server := env.StartServer(t, dir, "--encryption-provider-config="+config,
+		"--encryption-provider-config-automatic-reload")
 	if client, err = versioned.NewForConfig(server.Client(env.Admin)); err != nil {
 		t.Fatal(err)
 	}

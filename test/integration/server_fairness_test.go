@@ -93,7 +93,8 @@ func TestPeersShareAPartOfBothServers(t *testing.T) {
 	tenant := makeNamespaceOf(t, env, tenantOf("fairtown"), v1alpha1.RoleTenant, "fairtown")
 	account := env.ServiceAccount(t, tenant, "federation-peer")
 	env.StartControllers(t, "fair-manager", "federation-controller-manager", "--controllers=peer-fairness")
-	binding := bindingOf("federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: tenant, Name: "federation-peer"})
+	binding := bindingOf("federation-tenant",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: tenant, Name: "federation-peer"})
 	binding.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
 	must(t)(env.Kube.RbacV1().RoleBindings(tenant).Create(t.Context(), binding, metav1.CreateOptions{}))
 	other := env.User(t, "fair-other")
@@ -104,7 +105,8 @@ func TestPeersShareAPartOfBothServers(t *testing.T) {
 		"our API server": env.Server.Client,
 	} {
 		one, list := "/version", groupPath+"/shadowpods"
-		for user, config := range map[string]*rest.Config{"a peer": peer, "a peer that is an account": account, "the bearer of an invitation": bearer} {
+		for user, config := range map[string]*rest.Config{"a peer": peer, "a peer that is an account": account,
+			"the bearer of an invitation": bearer} {
 			user += " at " + hop
 			awaitLevel(t, user, to(config), one, levels.others)
 			awaitLevel(t, user, to(config), list, levels.lists)
@@ -115,12 +117,15 @@ func TestPeersShareAPartOfBothServers(t *testing.T) {
 			}
 		}
 	}
-	if err := env.Kube.RbacV1().RoleBindings(tenant).Delete(t.Context(), binding.Name, metav1.DeleteOptions{}); err != nil {
+	if err := env.Kube.RbacV1().RoleBindings(tenant).Delete(t.Context(), binding.Name,
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the account of a deleted consumer to be removed", func(ctx context.Context) (bool, error) {
 		schemas, err := env.Kube.FlowcontrolV1().FlowSchemas().List(ctx, metav1.ListOptions{})
-		return err == nil && !slices.ContainsFunc(schemas.Items, func(schema flowcontrolv1.FlowSchema) bool { return namesAccountOf(&schema, tenant) }), err
+		return err == nil &&
+			!slices.ContainsFunc(schemas.Items,
+				func(schema flowcontrolv1.FlowSchema) bool { return namesAccountOf(&schema, tenant) }), err
 	})
 }
 
@@ -143,7 +148,8 @@ func TestNoisyPeerDoesNotStarveOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 300 {
-		if _, err := client.FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken(fmt.Sprintf("noise-%d", i)), metav1.CreateOptions{}); err != nil {
+		if _, err := client.FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken(fmt.Sprintf("noise-%d", i)),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,7 +163,8 @@ func TestNoisyPeerDoesNotStarveOthers(t *testing.T) {
 		users[user] = server.Client(config)
 	}
 	for _, user := range []string{"noisy-peer", "quiet-peer", "quiet-operator"} {
-		env.Grant(t, user, "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"peeringtokens"}, Verbs: []string{"get", "list"}})
+		env.Grant(t, user, "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName},
+			Resources: []string{"peeringtokens"}, Verbs: []string{"get", "list"}})
 	}
 	awaitLevel(t, "the noisy peer", users["the noisy peer"], list, levels.lists)
 

@@ -29,7 +29,8 @@ func TestReadinessChecksTheDependenciesOfAServer(t *testing.T) {
 	}
 	// Liveness must not depend on any other server.
 	_, live := send(t, direct, http.MethodGet, "/livez?verbose", nil, "")
-	if !strings.Contains(live, "[+]etcd ok") || strings.Contains(live, "informer-sync") || strings.Contains(live, "authorities") {
+	if !strings.Contains(live, "[+]etcd ok") || strings.Contains(live, "informer-sync") ||
+		strings.Contains(live, "authorities") {
 		t.Errorf("liveness:\n%s", live)
 	}
 }

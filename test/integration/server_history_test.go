@@ -85,9 +85,10 @@ func startHistory(t *testing.T, config *rest.Config, writers int) *history {
 func (h *history) reach(more int64) {
 	h.t.Helper()
 	goal := h.acknowledged.Load() + more
-	err := wait.PollUntilContextTimeout(h.t.Context(), 10*time.Millisecond, comeback, true, func(context.Context) (bool, error) {
-		return h.acknowledged.Load() >= goal, nil
-	})
+	err := wait.PollUntilContextTimeout(h.t.Context(), 10*time.Millisecond, comeback, true,
+		func(context.Context) (bool, error) {
+			return h.acknowledged.Load() >= goal, nil
+		})
 	if err != nil {
 		h.t.Fatalf("%d writes were acknowledged, %d missing: %v", h.acknowledged.Load(), goal-h.acknowledged.Load(), err)
 	}
@@ -147,7 +148,8 @@ func (w *writer) write(ctx context.Context) {
 		w.stop()
 		return
 	}
-	if !same(found, before) && state(found) != w.late && (state(found) != state(attempt) || found != nil && before != nil && found.UID != before.UID) {
+	if !same(found, before) && state(found) != w.late &&
+		(state(found) != state(attempt) || found != nil && before != nil && found.UID != before.UID) {
 		w.t.Errorf("%s is %s, want %s or %s", w.name, state(found), state(before), state(attempt))
 	}
 	// The failed write may still take effect, for example if one etcd member forwards it to
@@ -180,13 +182,14 @@ func (w *writer) note(object *v1alpha1.PeeringToken) {
 
 // observe reads the object. It retries until the server responds, and fails after comeback.
 func (w *writer) observe(ctx context.Context) (found *v1alpha1.PeeringToken, err error) {
-	waitErr := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, comeback, true, func(ctx context.Context) (bool, error) {
-		found, err = w.tokens.Get(ctx, w.name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			found, err = nil, nil
-		}
-		return err == nil, nil
-	})
+	waitErr := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, comeback, true,
+		func(ctx context.Context) (bool, error) {
+			found, err = w.tokens.Get(ctx, w.name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				found, err = nil, nil
+			}
+			return err == nil, nil
+		})
 	if waitErr != nil {
 		return nil, fmt.Errorf("%w: %w", waitErr, err)
 	}

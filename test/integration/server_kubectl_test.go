@@ -57,20 +57,26 @@ func TestServerSideApplyKeepsEveryManagersFields(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
 	env.Kubectl(t, offloadingManifest, "apply", "--server-side", "--field-manager=gitops", "-n", namespace, "-f", "-")
-	env.Kubectl(t, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceOffloading","metadata":{"name":"offloading","labels":{"team":"a"}}}`,
+	env.Kubectl(t,
+		`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceOffloading","metadata":{"name":"offloading",`+
+			`"labels":{"team":"a"}}}`,
 		"apply", "--server-side", "--field-manager=team", "-n", namespace, "-f", "-")
-	got := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.spec.podOffloadingStrategy} {.metadata.labels.team} {.metadata.managedFields[*].manager}")
+	got := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o",
+		"jsonpath={.spec.podOffloadingStrategy} {.metadata.labels.team} {.metadata.managedFields[*].manager}")
 	if got != "Remote a gitops team" {
 		t.Errorf("got %q", got)
 	}
 
-	output, err := env.TryKubectl(t, strings.ReplaceAll(offloadingManifest, "Remote", "Local"), "apply", "--server-side", "--field-manager=other", "-n", namespace, "-f", "-")
+	output, err := env.TryKubectl(t, strings.ReplaceAll(offloadingManifest, "Remote", "Local"), "apply", "--server-side",
+		"--field-manager=other", "-n", namespace, "-f", "-")
 	if err == nil || !strings.Contains(output, `conflict with "gitops": .spec.podOffloadingStrategy`) {
 		t.Errorf("the field of another manager was changed: %s", output)
 	}
-	before := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.metadata.resourceVersion}")
+	before := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o",
+		"jsonpath={.metadata.resourceVersion}")
 	env.Kubectl(t, offloadingManifest, "apply", "--server-side", "--field-manager=gitops", "-n", namespace, "-f", "-")
-	if after := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.metadata.resourceVersion}"); after != before {
+	if after := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o",
+		"jsonpath={.metadata.resourceVersion}"); after != before {
 		t.Errorf("applying the same again wrote: resourceVersion %s, then %s", before, after)
 	}
 }
@@ -82,11 +88,14 @@ func TestKubectlDiffShowsWhatWouldChangeAndChangesNothing(t *testing.T) {
 	if output := env.Kubectl(t, offloadingManifest, "diff", "-n", namespace, "-f", "-"); output != "" {
 		t.Errorf("the same manifest differs:\n%s", output)
 	}
-	output, err := env.TryKubectl(t, strings.ReplaceAll(offloadingManifest, "Remote", "Local"), "diff", "-n", namespace, "-f", "-")
-	if err == nil || !strings.Contains(output, "-  podOffloadingStrategy: Remote") || !strings.Contains(output, "+  podOffloadingStrategy: Local") {
+	output, err := env.TryKubectl(t, strings.ReplaceAll(offloadingManifest, "Remote", "Local"), "diff", "-n",
+		namespace, "-f", "-")
+	if err == nil || !strings.Contains(output, "-  podOffloadingStrategy: Remote") ||
+		!strings.Contains(output, "+  podOffloadingStrategy: Local") {
 		t.Errorf("got %v:\n%s", err, output)
 	}
-	if got := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.spec.podOffloadingStrategy}"); got != "Remote" {
+	if got := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o",
+		"jsonpath={.spec.podOffloadingStrategy}"); got != "Remote" {
 		t.Errorf("diff changed it to %s", got)
 	}
 }
@@ -101,7 +110,8 @@ func TestUnknownAndDuplicateFieldsAreRefused(t *testing.T) {
 		"of other type":  {`{"podOffloadingStrategy":[1]}`, "podOffloadingStrategy"},
 		"of other value": {`{"podOffloadingStrategy":"Moon"}`, `spec.podOffloadingStrategy: Unsupported value: "Moon"`},
 	} {
-		body := `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceOffloading","metadata":{"name":"offloading"},"spec":` + test.spec + `}`
+		body := `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceOffloading",` +
+			`"metadata":{"name":"offloading"},"spec":` + test.spec + `}`
 		err := client.Post().Namespace(namespace).Resource("namespaceoffloadings").Param("fieldValidation", "Strict").
 			SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -148,7 +158,8 @@ func TestTablesHaveTheColumnsOfTheResource(t *testing.T) {
 	env.Kubectl(t, offloadingManifest, "apply", "-n", namespace, "-f", "-")
 	lines := strings.Split(strings.TrimSpace(env.Kubectl(t, "", "get", "nsof", "-n", namespace)), "\n")
 	header := strings.Join(strings.Fields(lines[0]), " ")
-	if len(lines) != 2 || header != "NAME MAPPING PODS PHASE CLUSTERS REMOTE NAME AGE" || !strings.Contains(lines[1], "Remote") {
+	if len(lines) != 2 || header != "NAME MAPPING PODS PHASE CLUSTERS REMOTE NAME AGE" ||
+		!strings.Contains(lines[1], "Remote") {
 		t.Errorf("got\n%s", strings.Join(lines, "\n"))
 	}
 }

@@ -79,7 +79,8 @@ func fill(t *testing.T, config *rest.Config, namespace string, many int) {
 	}
 	pod := shadowPodSpec()
 	for i := range 20 {
-		pod.Containers[0].Env = append(pod.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprintf("VARIABLE_%d", i), Value: strings.Repeat("x", 100)})
+		pod.Containers[0].Env = append(pod.Containers[0].Env,
+			corev1.EnvVar{Name: fmt.Sprintf("VARIABLE_%d", i), Value: strings.Repeat("x", 100)})
 	}
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(16)
@@ -131,7 +132,8 @@ func TestListsWithoutLimitAreBoundedAndDoNotStarveOthers(t *testing.T) {
 	var flood sync.WaitGroup
 	var mu sync.Mutex
 	answers := map[int]int{}
-	const table, metadata = "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	const table, metadata = "application/json;as=Table;v=v1;g=meta.k8s.io",
+		"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 	ways := []struct{ query, accept string }{
 		{"", "application/json"},
 		{"?resourceVersion=0", "application/json"},
@@ -182,7 +184,8 @@ func TestListsWithoutLimitAreBoundedAndDoNotStarveOthers(t *testing.T) {
 	var calm []time.Duration
 	for range 40 {
 		started := time.Now()
-		if response, err := get(t.Context(), users[quiet.user], pods(quiet)+"/pod-0"); err != nil || response.StatusCode != http.StatusOK {
+		if response, err := get(t.Context(), users[quiet.user], pods(quiet)+"/pod-0"); err != nil ||
+			response.StatusCode != http.StatusOK {
 			t.Fatalf("the quiet peer is answered with %v, %v", response, err)
 		}
 		calm = append(calm, time.Since(started))
@@ -204,7 +207,8 @@ func TestListsWithoutLimitAreBoundedAndDoNotStarveOthers(t *testing.T) {
 
 	slices.Sort(calm)
 	flooded := peak(t, server.PID())
-	t.Logf("the API server had %s before and %s at most; the quiet peer waited %s at most, and %s for its list; the noisy one got %v",
+	t.Logf("the API server had %s before and %s at most; the quiet peer waited %s at most, and %s for its list; the "+
+		"noisy one got %v",
 		full.String(), flooded.String(), calm[len(calm)-1], listed, answers)
 	if flooded.Cmp(limit) > 0 {
 		t.Errorf("the API server used %s of memory, and its limit is %s", flooded.String(), limit.String())

@@ -82,7 +82,8 @@ type spans struct {
 	names map[string]bool
 }
 
-func (s *spans) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (s *spans) Export(_ context.Context,
+	request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, resource := range request.ResourceSpans {
@@ -108,7 +109,9 @@ func TestSpansAreExportedToTheConfiguredEndpoint(t *testing.T) {
 	t.Cleanup(service.Stop)
 
 	config := filepath.Join(t.TempDir(), "tracing.yaml")
-	content := fmt.Sprintf("apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: %s\nsamplingRatePerMillion: 1000000\n", listener.Addr())
+	content := fmt.Sprintf(
+		"apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: %s\nsamplingRatePerMillion: 1000000\n",
+		listener.Addr())
 	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,9 @@ func TestOneReviewCoversEveryObjectOfANamespace(t *testing.T) {
 	env := framework.Get(t)
 	server := env.StartServer(t, env.MakeDataDir(t), "--authorization-webhook-cache-authorized-ttl=5m")
 	namespace := env.MakeNamespace(t)
-	env.Grant(t, "busy", namespace, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"namespacemaps"}, Verbs: []string{"create", "get"}})
+	env.Grant(t, "busy", namespace,
+		rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"namespacemaps"},
+			Verbs: []string{"create", "get"}})
 	client, err := versioned.NewForConfig(server.Client(env.User(t, "busy")))
 	if err != nil {
 		t.Fatal(err)
@@ -50,14 +52,16 @@ func TestOneReviewCoversEveryObjectOfANamespace(t *testing.T) {
 	maps := client.FederationV1alpha1().NamespaceMaps(namespace)
 	// The new roles take effect with a delay.
 	retry(t, func() (any, error) {
-		return maps.Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "map-0"}}, metav1.CreateOptions{})
+		return maps.Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "map-0"}},
+			metav1.CreateOptions{})
 	})
 
 	before := reviews(t, env, server)
 	const objects = 15
 	for i := 1; i < objects; i++ {
 		name := fmt.Sprintf("map-%d", i)
-		if _, err := maps.Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := maps.Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := maps.Get(t.Context(), name, metav1.GetOptions{}); err != nil {

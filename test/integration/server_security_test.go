@@ -70,7 +70,8 @@ func TestAnonymousRequestsAreRefusedExceptOnHealthPaths(t *testing.T) {
 			t.Errorf("GET %s: got %d, want %d", path, got, want)
 		}
 	}
-	if got := status(t, env.Anonymous(), groupPath+"/foreignclusters", nil); got != http.StatusUnauthorized && got != http.StatusForbidden {
+	if got := status(t, env.Anonymous(), groupPath+"/foreignclusters", nil); got != http.StatusUnauthorized &&
+		got != http.StatusForbidden {
 		t.Errorf("through the aggregator: got %d", got)
 	}
 }
@@ -103,7 +104,8 @@ func TestRequestHeaderNeedsFrontProxyCert(t *testing.T) {
 	}
 	t.Run("RequestHeaderAnonymous", func(t *testing.T) {
 		headers := map[string]string{"X-Remote-User": "system:anonymous", "X-Remote-Group": "system:unauthenticated"}
-		if got := status(t, env.Server.Client(env.FrontProxy(t, "front-proxy")), path, headers); got != http.StatusUnauthorized {
+		if got := status(t, env.Server.Client(env.FrontProxy(t, "front-proxy")), path,
+			headers); got != http.StatusUnauthorized {
 			t.Errorf("got %d, want 401", got)
 		}
 	})
@@ -115,9 +117,12 @@ func TestUserHasThePermissionsOfTheRolesOnly(t *testing.T) {
 	for _, namespace := range []string{mine, other} {
 		env.Kubectl(t, offloadingManifest, "apply", "-n", namespace, "-f", "-")
 	}
-	env.Grant(t, "reader", mine, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"namespaceoffloadings"}, Verbs: []string{"get", "list"}})
-	env.Grant(t, "scoped", mine, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"namespaceoffloadings"}, ResourceNames: []string{"offloading"}, Verbs: []string{"get"}})
-	env.Grant(t, "status", mine, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"namespaceoffloadings/status"}, Verbs: []string{"get"}})
+	env.Grant(t, "reader", mine, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName},
+		Resources: []string{"namespaceoffloadings"}, Verbs: []string{"get", "list"}})
+	env.Grant(t, "scoped", mine, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName},
+		Resources: []string{"namespaceoffloadings"}, ResourceNames: []string{"offloading"}, Verbs: []string{"get"}})
+	env.Grant(t, "status", mine, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName},
+		Resources: []string{"namespaceoffloadings/status"}, Verbs: []string{"get"}})
 
 	item := func(namespace, tail string) string {
 		return groupPath + "/namespaces/" + namespace + "/namespaceoffloadings" + tail
@@ -156,10 +161,13 @@ func TestServiceAccountsAuthenticateByTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.FederationV1alpha1().ForeignClusters().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+	if _, err := client.FederationV1alpha1().ForeignClusters().List(t.Context(),
+		metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("without a quota: got %v", err)
 	}
-	env.Grant(t, "system:serviceaccount:"+namespace+":robot", "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"foreignclusters"}, Verbs: []string{"list"}})
+	env.Grant(t, "system:serviceaccount:"+namespace+":robot", "",
+		rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"foreignclusters"},
+			Verbs: []string{"list"}})
 	retry(t, func() (any, error) {
 		return client.FederationV1alpha1().ForeignClusters().List(t.Context(), metav1.ListOptions{})
 	})
@@ -263,7 +271,8 @@ func listeners(t *testing.T, pid int) []string {
 	// These are the states of a listening TCP socket and of an unconnected UDP socket in /proc/net.
 	const listening, unconnected = "0A", "07"
 	var found []string
-	for table, state := range map[string]string{"tcp": listening, "tcp6": listening, "udp": unconnected, "udp6": unconnected} {
+	for table, state := range map[string]string{"tcp": listening, "tcp6": listening, "udp": unconnected,
+		"udp6": unconnected} {
 		file, err := os.Open(fmt.Sprintf("/proc/%d/net/%s", pid, table))
 		if err != nil {
 			t.Fatal(err)

@@ -135,7 +135,8 @@ func TestSnapshotsAreTakenBySchedule(t *testing.T) {
 		t.Errorf("%d snapshots are kept", len(last))
 	}
 	_, metrics := send(t, server.Client(env.Admin), "GET", "/metrics", nil, "")
-	for _, want := range []string{`federation_etcd_snapshots_total{result="success"}`, "federation_etcd_last_snapshot_timestamp_seconds", "federation_etcd_last_snapshot_size_bytes"} {
+	for _, want := range []string{`federation_etcd_snapshots_total{result="success"}`,
+		"federation_etcd_last_snapshot_timestamp_seconds", "federation_etcd_last_snapshot_size_bytes"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no metric %s", want)
 		}

@@ -43,7 +43,8 @@ func TestFailedStartEndsWithOneInstructiveLine(t *testing.T) {
 		return func(t *testing.T) (string, int) { return env.RunServer(t, args...) }
 	}
 
-	tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "liqo-tenant-", Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}}}
+	tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "liqo-tenant-",
+		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}}}
 	if _, err := env.Kube.CoreV1().Namespaces().Create(t.Context(), tenant, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +54,9 @@ func TestFailedStartEndsWithOneInstructiveLine(t *testing.T) {
 		want string
 	}{
 		"FailsClosedWithoutAuthConfigMap": {
-			run:  with("--kubeconfig=" + env.AccountKubeconfig(t, withoutAggregation, bundle, "")),
-			want: "ConfigMap kube-system/extension-apiserver-authentication is missing: kube-apiserver creates it with --requestheader-client-ca-file: enable its aggregation layer",
+			run: with("--kubeconfig=" + env.AccountKubeconfig(t, withoutAggregation, bundle, "")),
+			want: "ConfigMap kube-system/extension-apiserver-authentication is missing: kube-apiserver creates it with " +
+				"--requestheader-client-ca-file: enable its aggregation layer",
 		},
 		"kube-apiserver does not answer": {
 			run:  with("--kubeconfig=" + env.AccountKubeconfig(t, "https://"+closed, bundle, "")),
@@ -75,8 +77,9 @@ func TestFailedStartEndsWithOneInstructiveLine(t *testing.T) {
 		"a data directory on a full volume":     {run: onVolume("size=1m"), want: "its volume is full, 1 MiB are free and 160 MiB are needed: enlarge the volume"},
 		"a data directory in use":               {run: with("--data-dir=" + env.Server.DataDir), want: "another process uses it: stop that process"},
 		"a data directory that etcd cannot read": {
-			run:  with("--data-dir=" + brokenData(t, env)),
-			want: "etcd gives up: failed to open database: invalid database: enlarge the volume if it is full, otherwise restore a backup",
+			run: with("--data-dir=" + brokenData(t, env)),
+			want: "etcd gives up: failed to open database: invalid database: enlarge the volume if it is full, otherwise " +
+				"restore a backup",
 		},
 		"an empty store in a cluster that is peered": {
 			run: with("--allow-empty-store=false"), want: "the store is empty, but ",
@@ -105,7 +108,8 @@ func TestAllInvalidFlagsAreReportedAtOnce(t *testing.T) {
 	if code == 0 || strings.Count(output, "\n") != 3 {
 		t.Errorf("got exit code %d and\n%s\nwant three lines", code, output)
 	}
-	for _, want := range []string{"--cluster-name is required", `--namespace "A"`, "--tls-cert-file and --tls-private-key-file are required"} {
+	for _, want := range []string{"--cluster-name is required", `--namespace "A"`,
+		"--tls-cert-file and --tls-private-key-file are required"} {
 		if !strings.Contains(output, want) {
 			t.Errorf("lacks %q:\n%s", want, output)
 		}

@@ -48,7 +48,8 @@ var update = flag.Bool("update", false, "update the golden files")
 // stored returns all keys and values in the embedded etcd of a server.
 func stored(t *testing.T, server *framework.Server) map[string][]byte {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(server.DataDir, "etcd.sock")}, DialTimeout: soon})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" +
+		filepath.Join(server.DataDir, "etcd.sock")}, DialTimeout: soon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,8 @@ func TestKeysAndFieldsInStorageNeverChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	const namespace = "golden"
-	if _, err := env.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := env.Kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	secrets := createOneOfEach(t, env, server, client, namespace)
@@ -108,13 +110,15 @@ func TestKeysAndFieldsInStorageNeverChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("stored objects (-want +got); if it is intended, document how old data is read, then run with -update:\n%s", diff)
+		t.Errorf("stored objects (-want +got); if it is intended, document how old data is read, then run with -update:\n%s",
+			diff)
 	}
 }
 
 // createOneOfEach creates an object of every kind. It returns the strings in them that differ
 // between runs, each with a placeholder.
-func createOneOfEach(t *testing.T, env *framework.Environment, server *framework.Server, client versioned.Interface, namespace string) map[string]string {
+func createOneOfEach(t *testing.T, env *framework.Environment, server *framework.Server, client versioned.Interface,
+	namespace string) map[string]string {
 	t.Helper()
 	ctx, options := t.Context(), metav1.CreateOptions{}
 	must := func(err error) {
@@ -124,24 +128,40 @@ func createOneOfEach(t *testing.T, env *framework.Environment, server *framework
 		}
 	}
 	const clusterID = "8b0f2e0a-0c3d-4a55-9d4d-3d4a3a1f7c11"
-	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi")}
+	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"),
+		corev1.ResourceMemory: resource.MustParse("4Gi")}
 	federation := client.FederationV1alpha1()
 
 	token, err := federation.PeeringTokens().Create(ctx, newToken("for-rome"), options)
 	must(err)
-	_, err = federation.ForeignClusters().Create(ctx, &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: clusterID, Server: "https://milan.example.com:6443"}}, options)
+	_, err = federation.ForeignClusters().Create(ctx,
+		&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+			Spec: v1alpha1.ForeignClusterSpec{ClusterID: clusterID, Server: "https://milan.example.com:6443"}}, options)
 	must(err)
-	_, err = federation.ResourceRequests(namespace).Create(ctx, &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "rome"}, Spec: v1alpha1.ResourceRequestSpec{Resources: resources}}, options)
+	_, err = federation.ResourceRequests(namespace).Create(ctx,
+		&v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "rome"},
+			Spec: v1alpha1.ResourceRequestSpec{Resources: resources}}, options)
 	must(err)
-	_, err = federation.ResourceOffers(namespace).Create(ctx, &v1alpha1.ResourceOffer{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: v1alpha1.ResourceOfferSpec{ClusterID: clusterID, Resources: resources}}, options)
+	_, err = federation.ResourceOffers(namespace).Create(ctx,
+		&v1alpha1.ResourceOffer{ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+			Spec: v1alpha1.ResourceOfferSpec{ClusterID: clusterID, Resources: resources}}, options)
 	must(err)
-	_, err = federation.VirtualNodes(namespace).Create(ctx, &v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: v1alpha1.VirtualNodeSpec{ClusterID: clusterID, NodeName: "liqo-milan", OfferName: "milan", Resources: resources}}, options)
+	_, err = federation.VirtualNodes(namespace).Create(ctx,
+		&v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+			Spec: v1alpha1.VirtualNodeSpec{ClusterID: clusterID, NodeName: "liqo-milan", OfferName: "milan",
+				Resources: resources}}, options)
 	must(err)
-	_, err = federation.NamespaceOffloadings(namespace).Create(ctx, &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}}, options)
+	_, err = federation.NamespaceOffloadings(namespace).Create(ctx,
+		&v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}}, options)
 	must(err)
-	_, err = federation.NamespaceMaps(namespace).Create(ctx, &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome"}, Spec: v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: "shop", RemoteName: "shop-rome"}}}}, options)
+	_, err = federation.NamespaceMaps(namespace).Create(ctx,
+		&v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome"},
+			Spec: v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: "shop",
+				RemoteName: "shop-rome"}}}}, options)
 	must(err)
-	_, err = federation.ShadowPods(namespace).Create(ctx, &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1alpha1.ShadowPodSpec{Pod: shadowPodSpec()}}, options)
+	_, err = federation.ShadowPods(namespace).Create(ctx,
+		&v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+			Spec: v1alpha1.ShadowPodSpec{Pod: shadowPodSpec()}}, options)
 	must(err)
 	_, err = federation.ShadowVolumeClaims(namespace).Create(ctx, newShadowVolumeClaim("data", "fast", "1Gi"), options)
 	must(err)
@@ -150,14 +170,19 @@ func createOneOfEach(t *testing.T, env *framework.Environment, server *framework
 		Spec: v1alpha1.ShadowEndpointSliceSpec{
 			AddressType: discoveryv1.AddressTypeIPv4,
 			Ports:       []discoveryv1.EndpointPort{{Port: ptr.To[int32](80)}},
-			Endpoints:   []v1alpha1.ShadowEndpoint{{Addresses: []string{"10.8.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
+			Endpoints: []v1alpha1.ShadowEndpoint{{Addresses: []string{"10.8.0.1"},
+				Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
 		},
 	}, options)
 	must(err)
 
-	_, err = federation.AddressPools().Create(ctx, &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.0.0.0/8"}, Reserved: []string{"10.96.0.0/12"}}}, options)
+	_, err = federation.AddressPools().Create(ctx,
+		&v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+			Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.0.0.0/8"}, Reserved: []string{"10.96.0.0/12"}}}, options)
 	must(err)
-	_, err = federation.AddressMappings(namespace).Create(ctx, &v1alpha1.AddressMapping{ObjectMeta: metav1.ObjectMeta{Name: "milan-pods"}, Spec: v1alpha1.AddressMappingSpec{ClusterID: clusterID, CIDR: "10.96.0.0/16"}}, options)
+	_, err = federation.AddressMappings(namespace).Create(ctx,
+		&v1alpha1.AddressMapping{ObjectMeta: metav1.ObjectMeta{Name: "milan-pods"},
+			Spec: v1alpha1.AddressMappingSpec{ClusterID: clusterID, CIDR: "10.96.0.0/16"}}, options)
 	must(err)
 	awaitPool(t, client, "default", func(status v1alpha1.AddressPoolStatus) bool { return status.Mappings == 1 })
 
@@ -182,7 +207,9 @@ func createOneOfEach(t *testing.T, env *framework.Environment, server *framework
 
 	name := "invitation-" + string(token.UID)
 	bearer := env.ServiceAccount(t, framework.InvitationNamespace, name)
-	env.Grant(t, "system:serviceaccount:"+framework.InvitationNamespace+":"+name, "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"identityrequests"}, Verbs: []string{"create"}})
+	env.Grant(t, "system:serviceaccount:"+framework.InvitationNamespace+":"+name, "",
+		rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"identityrequests"},
+			Verbs: []string{"create"}})
 	asBearer, err := versioned.NewForConfig(server.Client(bearer))
 	must(err)
 	request := signingRequest(t, string(token.UID))
@@ -258,7 +285,8 @@ func TestStorageKeyNoTraversal(t *testing.T) {
 	namespace := env.MakeNamespace(t)
 	// No request below may return this object.
 	env.Kubectl(t, offloadingManifest, "apply", "-n", namespace, "-f", "-")
-	if _, err := admin(t).FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken("treasure"), metav1.CreateOptions{}); err != nil {
+	if _, err := admin(t).FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken("treasure"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// The record of compactions, which changes every five minutes, is omitted.
@@ -268,9 +296,12 @@ func TestStorageKeyNoTraversal(t *testing.T) {
 	before := keys()
 
 	names := []string{
-		".", "..", "...", "../peeringtokens/treasure", "../../federation.liqo.io/peeringtokens/treasure", "..%2fpeeringtokens%2ftreasure",
-		"%2e%2e%2fpeeringtokens%2ftreasure", "%2e%2e/peeringtokens/treasure", "x%2f..%2f..%2fpeeringtokens%2ftreasure", "%2e", "%2e%2e",
-		"%252e%252e%252fpeeringtokens%252ftreasure", "treasure%2f", "%2ftreasure", "treasure%00", "treasure%0a", "%00", "tre%2fasure", "..\\peeringtokens",
+		".", "..", "...", "../peeringtokens/treasure", "../../federation.liqo.io/peeringtokens/treasure",
+		"..%2fpeeringtokens%2ftreasure",
+		"%2e%2e%2fpeeringtokens%2ftreasure", "%2e%2e/peeringtokens/treasure", "x%2f..%2f..%2fpeeringtokens%2ftreasure",
+		"%2e", "%2e%2e",
+		"%252e%252e%252fpeeringtokens%252ftreasure", "treasure%2f", "%2ftreasure", "treasure%00", "treasure%0a", "%00",
+		"tre%2fasure", "..\\peeringtokens",
 		"*", "%2a", "TREASURE", "tr%C3%A9sor", "%", "%zz", "%c0%af", strings.Repeat("a", 300),
 	}
 	roads := map[string]*rest.Config{"aggregator": env.Admin, "server": env.Server.Client(env.Admin)}
@@ -285,7 +316,8 @@ func TestStorageKeyNoTraversal(t *testing.T) {
 				groupPath + "/namespaces/" + name + "/namespaceoffloadings/offloading",
 			} {
 				for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPut, http.MethodPatch} {
-					code, body := send(t, config, method, path, map[string]string{"Content-Type": contentType(method)}, object(path, name))
+					code, body := send(t, config, method, path, map[string]string{"Content-Type": contentType(method)},
+						object(path, name))
 					if code < 400 || code >= 500 {
 						t.Errorf("%s %s of the %s: got %d: %.200s", method, path, road, code, body)
 					}
@@ -300,7 +332,8 @@ func TestStorageKeyNoTraversal(t *testing.T) {
 				if err != nil {
 					literal = name
 				}
-				for _, body := range []string{object(path, literal), strings.ReplaceAll(object(path, literal+"/"), `"name"`, `"generateName"`)} {
+				for _, body := range []string{object(path, literal),
+					strings.ReplaceAll(object(path, literal+"/"), `"name"`, `"generateName"`)} {
 					code, answer := send(t, config, http.MethodPost, path, map[string]string{"Content-Type": "application/json"}, body)
 					if code < 400 || code >= 500 {
 						t.Errorf("POST %s of the %s: got %d: %.200s", body, road, code, answer)
@@ -344,7 +377,8 @@ func object(path, name string) string {
 	if err != nil {
 		panic(err)
 	}
-	return `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"` + kind + `","metadata":{"name":` + string(encoded) + `},"spec":{}}`
+	return `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"` + kind + `","metadata":{"name":` +
+		string(encoded) + `},"spec":{}}`
 }
 
 // rawRequest returns a request whose path is not normalized.

@@ -18,13 +18,16 @@ func TestShadowEndpointSlices(t *testing.T) {
 		return list
 	}
 	slice := func(more fields) fields {
-		return merge(fields{"addressType": "IPv4", "ports": []any{fields{"name": "http", "port": 80, "protocol": "TCP"}}, "endpoints": endpoints("10.8.0.1")}, more)
+		return merge(fields{"addressType": "IPv4", "ports": []any{fields{"name": "http", "port": 80, "protocol": "TCP"}},
+			"endpoints": endpoints("10.8.0.1")}, more)
 	}
 	lifecycle{
-		kind: "ShadowEndpointSlice", resource: "shadowendpointslices", short: "seps", name: "web-abcde", namespace: func(t *testing.T, env *framework.Environment) string { return env.MakeNamespace(t) },
-		spec:   slice(nil),
-		change: slice(fields{"endpoints": endpoints("10.8.0.1", "10.8.0.2")}),
-		status: fields{"conditions": []any{fields{"type": "Ready", "status": "False", "reason": "HeartbeatExpired", "message": "all is quiet", "lastTransitionTime": "2026-11-21T08:00:00Z"}}},
+		kind: "ShadowEndpointSlice", resource: "shadowendpointslices", short: "seps", name: "web-abcde",
+		namespace: func(t *testing.T, env *framework.Environment) string { return env.MakeNamespace(t) },
+		spec:      slice(nil),
+		change:    slice(fields{"endpoints": endpoints("10.8.0.1", "10.8.0.2")}),
+		status: fields{"conditions": []any{fields{"type": "Ready", "status": "False", "reason": "HeartbeatExpired",
+			"message": "all is quiet", "lastTransitionTime": "2026-11-21T08:00:00Z"}}},
 		header: []string{"SERVICE", "ADDRESS TYPE", "ENDPOINTS", "STATUS", "AGE"},
 		row:    []string{"<none>", "IPv4", "2", "HeartbeatExpired"},
 		badSpecs: map[string]fields{
@@ -34,6 +37,7 @@ func TestShadowEndpointSlices(t *testing.T) {
 			"spec.ports[0].port":             slice(fields{"ports": []any{fields{"name": "http", "port": 0, "protocol": "TCP"}}}),
 			"spec.ports[0].protocol":         slice(fields{"ports": []any{fields{"name": "http", "port": 80, "protocol": "ICMP"}}}),
 		},
-		badStatuses: map[string]fields{"status.conditions[0].status": {"conditions": []any{fields{"type": "Ready", "status": "Maybe", "reason": "X", "message": "", "lastTransitionTime": "2026-11-21T08:00:00Z"}}}},
+		badStatuses: map[string]fields{"status.conditions[0].status": {"conditions": []any{fields{"type": "Ready",
+			"status": "Maybe", "reason": "X", "message": "", "lastTransitionTime": "2026-11-21T08:00:00Z"}}}},
 	}.run(t)
 }

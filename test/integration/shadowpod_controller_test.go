@@ -36,8 +36,11 @@ func newStage(t *testing.T) stage {
 	kube, federation := clients(t, env)
 	s := stage{kube: kube, federation: federation, namespace: env.MakeNamespace(t)}
 	grant(t, env, federation, s.namespace, amounts("pods", "100"))
-	patch := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` + s.namespace + `","` + v1alpha1.LabelOrigin + `":"` + thatID + `","` + v1alpha1.LabelDestination + `":"` + thisID + `"}}}`
-	if _, err := kube.CoreV1().Namespaces().Patch(t.Context(), s.namespace, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	patch := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` +
+		s.namespace + `","` + v1alpha1.LabelOrigin + `":"` + thatID + `","` + v1alpha1.LabelDestination + `":"` +
+		thisID + `"}}}`
+	if _, err := kube.CoreV1().Namespaces().Patch(t.Context(), s.namespace, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	env.ServiceAccount(t, s.namespace, "default")
@@ -57,7 +60,8 @@ func newStage(t *testing.T) stage {
 
 // now returns the options of a deletion without a grace period, of exactly this object.
 func now(object metav1.Object) metav1.DeleteOptions {
-	return metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: metav1.NewUIDPreconditions(string(object.GetUID()))}
+	return metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0),
+		Preconditions: metav1.NewUIDPreconditions(string(object.GetUID()))}
 }
 
 func (s stage) post(t *testing.T, name string, policy corev1.RestartPolicy) *v1alpha1.ShadowPod {
@@ -142,9 +146,11 @@ func TestRemotePodHasNoIdentityOfTheProvider(t *testing.T) {
 		t.Errorf("labels %v, annotations %v", pod.Labels, pod.Annotations)
 	}
 	if pod.Labels[v1alpha1.LabelOrigin] != thatID || pod.Labels[v1alpha1.LabelDestination] != thisID {
-		t.Errorf("the pod has the origin %q and the destination %q", pod.Labels[v1alpha1.LabelOrigin], pod.Labels[v1alpha1.LabelDestination])
+		t.Errorf("the pod has the origin %q and the destination %q", pod.Labels[v1alpha1.LabelOrigin],
+			pod.Labels[v1alpha1.LabelDestination])
 	}
-	if ptr.Deref(pod.Spec.AutomountServiceAccountToken, true) || ptr.Deref(pod.Spec.EnableServiceLinks, true) || pod.Spec.ServiceAccountName != "default" {
+	if ptr.Deref(pod.Spec.AutomountServiceAccountToken, true) || ptr.Deref(pod.Spec.EnableServiceLinks, true) ||
+		pod.Spec.ServiceAccountName != "default" {
 		t.Errorf("the pod has an identity: %+v", pod.Spec)
 	}
 	if len(pod.Spec.Volumes) > 0 {
@@ -160,7 +166,8 @@ func TestPodPrefersTheOfferedNode(t *testing.T) {
 	must(t)(s.federation.FederationV1alpha1().ShadowPods(s.namespace).Create(t.Context(), &v1alpha1.ShadowPod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: v1alpha1.ShadowPodSpec{OfferedNode: offeredNode, Pod: corev1.PodSpec{
-			AutomountServiceAccountToken: ptr.To(false), Containers: []corev1.Container{{Name: "main", Image: "example.com/one"}},
+			AutomountServiceAccountToken: ptr.To(false),
+			Containers:                   []corev1.Container{{Name: "main", Image: "example.com/one"}},
 		}},
 	}, metav1.CreateOptions{}))
 	affinity := s.pod(t, "web").Spec.Affinity.NodeAffinity
@@ -213,7 +220,8 @@ func TestFinishedPodNeverRunsAgain(t *testing.T) {
 			later := name + "-later"
 			s.post(t, later, corev1.RestartPolicyNever)
 			s.pod(t, later)
-			if pod, err := s.kube.CoreV1().Pods(s.namespace).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			if pod, err := s.kube.CoreV1().Pods(s.namespace).Get(t.Context(), name,
+				metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("the finished pod runs again: %v, %v", pod.Status.Phase, err)
 			}
 		})
@@ -283,7 +291,8 @@ func TestShadowPodIsDeletedAfterItsPod(t *testing.T) {
 				until(t, "the time to observe its end is short", func(context.Context) (bool, error) {
 					return ptr.Deref(s.shadow(t, test.name).DeletionGracePeriodSeconds, 0) == 1, nil
 				})
-				if err := shadows.Delete(t.Context(), test.name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+				if err := shadows.Delete(t.Context(), test.name,
+					metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -298,7 +307,8 @@ func TestAPodEndsSoonerWhenItsShadowPodIsDeletedAgain(t *testing.T) {
 	pod := s.pod(t, "web")
 	s.bind(t, pod)
 	for _, seconds := range []int64{300, 20, 1} {
-		if err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{GracePeriodSeconds: &seconds}); err != nil {
+		if err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Delete(t.Context(), "web",
+			metav1.DeleteOptions{GracePeriodSeconds: &seconds}); err != nil {
 			t.Fatal(err)
 		}
 		until(t, fmt.Sprintf("the pod has %d seconds to end", seconds), func(ctx context.Context) (bool, error) {
@@ -327,13 +337,15 @@ func TestRefusedPodReportsTheReasonAndIsRetried(t *testing.T) {
 	}
 	until(t, "the quota is enforced", func(ctx context.Context) (bool, error) {
 		probe := pod(nil)
-		_, err := s.kube.CoreV1().Pods(s.namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := s.kube.CoreV1().Pods(s.namespace).Create(ctx, probe,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsForbidden(err), nil
 	})
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	until(t, "the refusal is reported", func(context.Context) (bool, error) {
 		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
-		return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == v1alpha1.ReasonProviderRefused, nil
+		return condition != nil && condition.Status == metav1.ConditionFalse &&
+			condition.Reason == v1alpha1.ReasonProviderRefused, nil
 	})
 	if err := quotas.Delete(t.Context(), "none", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -356,7 +368,8 @@ func TestUnmanagedPodIsNotChanged(t *testing.T) {
 		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
 		return condition != nil && condition.Reason == "NameConflict", nil
 	})
-	if err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+	if err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Delete(t.Context(), "web",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the shadow pod is gone", func(ctx context.Context) (bool, error) {
@@ -373,20 +386,25 @@ func TestChangesOfAShadowPodReachItsPod(t *testing.T) {
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	first := s.pod(t, "web")
 	// Annotations that the provider's components set must be kept.
-	if _, err := s.kube.CoreV1().Pods(s.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"cni":"local"}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := s.kube.CoreV1().Pods(s.namespace).Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"cni":"local"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	patch := `{"metadata":{"labels":{"app":null,"tier":"front"}},"spec":{"pod":{"containers":[{"name":"main","image":"example.com/two"}],"tolerations":[{"key":"dedicated","operator":"Exists"}]}}}`
-	if _, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	patch := `{"metadata":{"labels":{"app":null,"tier":"front"}},"spec":{"pod":{"containers":[{"name":"main",` +
+		`"image":"example.com/two"}],"tolerations":[{"key":"dedicated","operator":"Exists"}]}}}`
+	if _, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the pod has changed", func(context.Context) (bool, error) {
 		pod := s.pod(t, "web")
 		_, old := pod.Labels["app"]
 		return !old && pod.Labels["tier"] == "front" && pod.Spec.Containers[0].Image == "example.com/two" &&
-			slices.ContainsFunc(pod.Spec.Tolerations, func(toleration corev1.Toleration) bool { return toleration.Key == "dedicated" }), nil
+			slices.ContainsFunc(pod.Spec.Tolerations,
+				func(toleration corev1.Toleration) bool { return toleration.Key == "dedicated" }), nil
 	})
-	if pod := s.pod(t, "web"); pod.UID != first.UID || pod.Annotations["cni"] != "local" || pod.Labels[v1alpha1.LabelOrigin] != thatID {
+	if pod := s.pod(t, "web"); pod.UID != first.UID || pod.Annotations["cni"] != "local" ||
+		pod.Labels[v1alpha1.LabelOrigin] != thatID {
 		t.Errorf("the pod lost fields of the provider: %+v", pod.ObjectMeta)
 	}
 }
@@ -396,7 +414,8 @@ func TestEphemeralContainerReachesThePod(t *testing.T) {
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	first := s.pod(t, "web")
 	api := s.federation.FederationV1alpha1().ShadowPods(s.namespace)
-	patch := `{"spec":{"pod":{"ephemeralContainers":[{"name":"debug","image":"example.com/debug","targetContainerName":"main"}]}}}`
+	patch := `{"spec":{"pod":{"ephemeralContainers":[{"name":"debug","image":"example.com/debug",` +
+		`"targetContainerName":"main"}]}}}`
 	if _, err := api.Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +425,8 @@ func TestEphemeralContainerReachesThePod(t *testing.T) {
 	}
 	until(t, "the pod has the container", func(context.Context) (bool, error) { return has(s.pod(t, "web")), nil })
 
-	privileged := `[{"op":"add","path":"/spec/pod/ephemeralContainers/-","value":{"name":"root","image":"example.com/debug","securityContext":{"privileged":true}}}]`
+	privileged := `[{"op":"add","path":"/spec/pod/ephemeralContainers/-","value":{"name":"root",` +
+		`"image":"example.com/debug","securityContext":{"privileged":true}}}]`
 	_, err := api.Patch(t.Context(), "web", types.JSONPatchType, []byte(privileged), metav1.PatchOptions{})
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("a privileged container is added: %v", err)
@@ -428,18 +448,23 @@ func TestRefusedEphemeralContainerDoesNotBlockOtherUpdates(t *testing.T) {
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	s.pod(t, "web")
 	level := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`
-	if _, err := s.kube.CoreV1().Namespaces().Patch(t.Context(), s.namespace, types.MergePatchType, []byte(level), metav1.PatchOptions{}); err != nil {
+	if _, err := s.kube.CoreV1().Namespaces().Patch(t.Context(), s.namespace, types.MergePatchType, []byte(level),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the priority level is in force", func(ctx context.Context) (bool, error) {
-		_, err := s.kube.CoreV1().Pods(s.namespace).Create(ctx, pod(nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := s.kube.CoreV1().Pods(s.namespace).Create(ctx, pod(nil),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsForbidden(err), nil
 	})
-	patch := `{"metadata":{"labels":{"tier":"front"}},"spec":{"pod":{"ephemeralContainers":[{"name":"debug","image":"example.com/debug"}]}}}`
-	if _, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	patch := `{"metadata":{"labels":{"tier":"front"}},"spec":{"pod":{"ephemeralContainers":[{"name":"debug",` +
+		`"image":"example.com/debug"}]}}}`
+	if _, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the pod has the label", func(context.Context) (bool, error) { return s.pod(t, "web").Labels["tier"] == "front", nil })
+	until(t, "the pod has the label",
+		func(context.Context) (bool, error) { return s.pod(t, "web").Labels["tier"] == "front", nil })
 	if all := s.pod(t, "web").Spec.EphemeralContainers; len(all) > 0 {
 		t.Errorf("the pod has %+v", all)
 	}
@@ -453,7 +478,8 @@ func TestNothingRunsOutsideOfRemoteNamespaces(t *testing.T) {
 		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
 		return condition != nil && condition.Reason == "NotARemoteNamespace", nil
 	})
-	if _, err := s.kube.CoreV1().Pods(s.namespace).Get(t.Context(), "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := s.kube.CoreV1().Pods(s.namespace).Get(t.Context(), "web",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v, want no pod", err)
 	}
 }

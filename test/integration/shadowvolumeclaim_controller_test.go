@@ -81,7 +81,8 @@ func newVolumeTest(t *testing.T, consumer string) *volumeTest {
 	must(t)(v.federation.FederationV1alpha1().ResourceOffers(tenancy.tenant).Create(t.Context(), &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: "storage"},
 		Spec: v1alpha1.ResourceOfferSpec{
-			ClusterID: thisID, Resources: amounts("cpu", "1"), Storage: amounts("requests.storage", "100Gi"), StorageClasses: []string{immediate, first},
+			ClusterID: thisID, Resources: amounts("cpu", "1"), Storage: amounts("requests.storage", "100Gi"),
+			StorageClasses: []string{immediate, first},
 		},
 	}, metav1.CreateOptions{}))
 	accept(t, v.federation, tenancy.tenant, "storage")
@@ -93,30 +94,35 @@ func newVolumeTest(t *testing.T, consumer string) *volumeTest {
 
 func (v *volumeTest) create(name, class string) {
 	v.Helper()
-	must(v.T)(v.federation.FederationV1alpha1().ShadowVolumeClaims(v.namespace).Create(v.Context(), &v1alpha1.ShadowVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{volume.AnnotationOriginClaim: "data"}},
-		Spec: v1alpha1.ShadowVolumeClaimSpec{
-			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Storage: resource.MustParse("1Gi"),
-		},
-	}, metav1.CreateOptions{}))
+	must(v.T)(v.federation.FederationV1alpha1().ShadowVolumeClaims(v.namespace).Create(v.Context(),
+		&v1alpha1.ShadowVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{volume.AnnotationOriginClaim: "data"}},
+			Spec: v1alpha1.ShadowVolumeClaimSpec{
+				StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Storage: resource.MustParse("1Gi"),
+			},
+		}, metav1.CreateOptions{}))
 }
 
 func (v *volumeTest) patch(name, patch string) {
 	v.Helper()
-	must(v.T)(v.federation.FederationV1alpha1().ShadowVolumeClaims(v.namespace).Patch(v.Context(), name, types.MergePatchType,
+	must(v.T)(v.federation.FederationV1alpha1().ShadowVolumeClaims(v.namespace).Patch(v.Context(), name,
+		types.MergePatchType,
 		[]byte(patch), metav1.PatchOptions{}))
 }
 
 func (v *volumeTest) delete(name string) {
 	v.Helper()
-	if err := v.federation.FederationV1alpha1().ShadowVolumeClaims(v.namespace).Delete(v.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := v.federation.FederationV1alpha1().ShadowVolumeClaims(v.namespace).Delete(v.Context(), name,
+		metav1.DeleteOptions{}); err != nil {
 		v.Fatal(err)
 	}
 }
 
 // reports waits until a condition of a ShadowVolumeClaim has this reason and also returns true, and
 // returns the ShadowVolumeClaim. A nil also is always true.
-func (v *volumeTest) reports(name, condition, reason string, also func(*v1alpha1.ShadowVolumeClaim) bool) *v1alpha1.ShadowVolumeClaim {
+func (v *volumeTest) reports(name, condition, reason string,
+	also func(*v1alpha1.ShadowVolumeClaim) bool) *v1alpha1.ShadowVolumeClaim {
 	v.Helper()
 	var shadow *v1alpha1.ShadowVolumeClaim
 	until(v.T, fmt.Sprintf("%s of %s is %s", condition, name, reason), func(ctx context.Context) (bool, error) {
@@ -240,8 +246,9 @@ func makeSchedulable(t *testing.T, env *framework.Environment, name string) {
 	must(t)(env.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
 		Status: corev1.NodeStatus{
-			Allocatable: amounts("cpu", "8", "memory", "8Gi", "pods", "110"), Capacity: amounts("cpu", "8", "memory", "8Gi", "pods", "110"),
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Allocatable: amounts("cpu", "8", "memory", "8Gi", "pods", "110"),
+			Capacity:    amounts("cpu", "8", "memory", "8Gi", "pods", "110"),
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		},
 	}, metav1.CreateOptions{}))
 	undo(t, func(ctx context.Context) error {

@@ -49,13 +49,15 @@ func runStorageConsumer(t *testing.T, env *framework.Environment) {
 	}
 	shared := &consumer.Config{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: record.NewFakeRecorder(1000),
-		Shadows:   consumer.NewShadows(remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) { return &remote.Clients{}, nil })),
+		Shadows: consumer.NewShadows(
+			remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) { return &remote.Clients{}, nil })),
 		ClusterID: thisID, ClusterName: framework.ClusterName, Namespace: storageNamespace,
 	}
 	capacity := consumer.NewCapacity(shared, published)
 	for _, err := range []error{
 		capacity.SetUp(manager, published), consumer.NewProvisioner(shared, capacity).SetUp(manager),
-		consumer.NewVirtualVolumes(shared).SetUp(manager), consumer.NewExpander(shared).SetUp(manager), consumer.NewReleaser(shared).SetUp(manager),
+		consumer.NewVirtualVolumes(shared).SetUp(manager), consumer.NewExpander(shared).SetUp(manager),
+		consumer.NewReleaser(shared).SetUp(manager),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -85,27 +87,33 @@ func TestVirtualClassOnALocalNode(t *testing.T) {
 	kube, federation := clients(t, env)
 	makeClass(t, env, "real", storagev1.VolumeBindingWaitForFirstConsumer)
 	patchDefault := []byte(`{"metadata":{"annotations":{"storageclass.kubernetes.io/is-default-class":"true"}}}`)
-	must(t)(kube.StorageV1().StorageClasses().Patch(t.Context(), "real", "application/merge-patch+json", patchDefault, metav1.PatchOptions{}))
-	node := must2[*corev1.Node](t)(kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "storage-worker"}}, metav1.CreateOptions{}))
+	must(t)(kube.StorageV1().StorageClasses().Patch(t.Context(), "real", "application/merge-patch+json", patchDefault,
+		metav1.PatchOptions{}))
+	node := must2[*corev1.Node](t)(kube.CoreV1().Nodes().Create(t.Context(),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "storage-worker"}}, metav1.CreateOptions{}))
 	// No controller removes the taint of a new node, so the test replaces it by a taint that only
 	// its own pods tolerate.
 	taint := corev1.Taint{Key: "test.liqo.io/storage", Effect: corev1.TaintEffectNoSchedule}
 	node.Spec.Taints = []corev1.Taint{taint}
 	node = must2[*corev1.Node](t)(kube.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}))
-	node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10"), corev1.ResourceCPU: resource.MustParse("1")}
+	node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10"),
+		corev1.ResourceCPU: resource.MustParse("1")}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	must(t)(kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}))
 	undo(t, func(ctx context.Context) error {
 		return kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{})
 	})
 	const namespace, name = "storage-shop", "data-db-0"
-	must(t)(kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
-	must(t)(kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
+	must(t)(kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))
+	must(t)(kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}))
 	must(t)(kube.CoreV1().PersistentVolumeClaims(namespace).Create(t.Context(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: ptr.To("liqo"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 	}, metav1.CreateOptions{}))
 	env.StartVolumeControllers(t)
@@ -135,9 +143,12 @@ func TestVirtualClassOnALocalNode(t *testing.T) {
 		},
 	}, metav1.CreateOptions{}))
 	described(v1alpha1.VirtualVolumeBound)
-	claim := must2[*corev1.PersistentVolumeClaim](t)(kube.CoreV1().PersistentVolumeClaims(namespace).Get(t.Context(), name, metav1.GetOptions{}))
-	pv := must2[*corev1.PersistentVolume](t)(kube.CoreV1().PersistentVolumes().Get(t.Context(), claim.Spec.VolumeName, metav1.GetOptions{}))
-	if pv.Spec.StorageClassName != "liqo" || pv.Annotations[volume.AnnotationStorageClass] != "real" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+	claim := must2[*corev1.PersistentVolumeClaim](t)(kube.CoreV1().PersistentVolumeClaims(namespace).Get(t.Context(), name,
+		metav1.GetOptions{}))
+	pv := must2[*corev1.PersistentVolume](t)(kube.CoreV1().PersistentVolumes().Get(t.Context(), claim.Spec.VolumeName,
+		metav1.GetOptions{}))
+	if pv.Spec.StorageClassName != "liqo" || pv.Annotations[volume.AnnotationStorageClass] != "real" ||
+		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("the volume is %+v", pv.Spec)
 	}
 	until(t, "the pod has a node", func(ctx context.Context) (bool, error) {
@@ -149,10 +160,12 @@ func TestVirtualClassOnALocalNode(t *testing.T) {
 		return err == nil && len(left.Items) == 0, err
 	})
 
-	if err := kube.CoreV1().Pods(namespace).Delete(t.Context(), "db-0", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+	if err := kube.CoreV1().Pods(namespace).Delete(t.Context(), "db-0",
+		metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := kube.CoreV1().PersistentVolumeClaims(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := kube.CoreV1().PersistentVolumeClaims(namespace).Delete(t.Context(), name,
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the volume is deleted by its own provisioner", func(ctx context.Context) (bool, error) {

@@ -28,7 +28,8 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 	must(t)(admin.ResourceOffers(pavia.tenant).Create(t.Context(), &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: "storage"},
 		Spec: v1alpha1.ResourceOfferSpec{
-			ClusterID: thisID, Resources: amounts("cpu", "1"), Storage: amounts("requests.storage", "10Gi"), StorageClasses: []string{"fast"},
+			ClusterID: thisID, Resources: amounts("cpu", "1"), Storage: amounts("requests.storage", "10Gi"),
+			StorageClasses: []string{"fast"},
 		},
 	}, metav1.CreateOptions{}))
 	accept(t, versioned.NewForConfigOrDie(env.Admin), pavia.tenant, "storage")
@@ -36,7 +37,8 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "data"},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 	}
 	must(t)(env.Kube.CoreV1().PersistentVolumeClaims(pavia.remote).Create(t.Context(), claim, metav1.CreateOptions{}))
@@ -47,7 +49,8 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 	retry(t, func() (any, error) {
 		return peer.ShadowVolumeClaims(pavia.remote).List(t.Context(), metav1.ListOptions{})
 	})
-	_, err := peer.ShadowVolumeClaims(pavia.remote).Create(t.Context(), newShadowVolumeClaim("own", "fast", "1Gi"), metav1.CreateOptions{})
+	_, err := peer.ShadowVolumeClaims(pavia.remote).Create(t.Context(), newShadowVolumeClaim("own", "fast", "1Gi"),
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,26 +70,31 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 			return err
 		}},
 		{"creates a claim of another consumer", apierrors.IsForbidden, func(ctx context.Context) error {
-			_, err := peer.ShadowVolumeClaims(lodi.remote).Create(ctx, newShadowVolumeClaim("data", "fast", "1Gi"), metav1.CreateOptions{})
+			_, err := peer.ShadowVolumeClaims(lodi.remote).Create(ctx, newShadowVolumeClaim("data", "fast", "1Gi"),
+				metav1.CreateOptions{})
 			return err
 		}},
 		{"expands a claim of another consumer", apierrors.IsForbidden, func(ctx context.Context) error {
-			_, err := peer.ShadowVolumeClaims(lodi.remote).Patch(ctx, "data", types.MergePatchType, []byte(`{"spec":{"storage":"2Gi"}}`), metav1.PatchOptions{})
+			_, err := peer.ShadowVolumeClaims(lodi.remote).Patch(ctx, "data", types.MergePatchType,
+				[]byte(`{"spec":{"storage":"2Gi"}}`), metav1.PatchOptions{})
 			return err
 		}},
 		{"deletes a claim of another consumer", apierrors.IsForbidden, func(ctx context.Context) error {
 			return peer.ShadowVolumeClaims(lodi.remote).Delete(ctx, "data", metav1.DeleteOptions{})
 		}},
 		{"uses a class that is not offered", apierrors.IsInvalid, func(ctx context.Context) error {
-			_, err := peer.ShadowVolumeClaims(pavia.remote).Create(ctx, newShadowVolumeClaim("other", "slow", "1Gi"), metav1.CreateOptions{})
+			_, err := peer.ShadowVolumeClaims(pavia.remote).Create(ctx, newShadowVolumeClaim("other", "slow", "1Gi"),
+				metav1.CreateOptions{})
 			return err
 		}},
 		{"sets another class", apierrors.IsInvalid, func(ctx context.Context) error {
-			_, err := peer.ShadowVolumeClaims(pavia.remote).Patch(ctx, "own", types.MergePatchType, []byte(`{"spec":{"storageClassName":"slow"}}`), metav1.PatchOptions{})
+			_, err := peer.ShadowVolumeClaims(pavia.remote).Patch(ctx, "own", types.MergePatchType,
+				[]byte(`{"spec":{"storageClassName":"slow"}}`), metav1.PatchOptions{})
 			return err
 		}},
 		{"reports that its claim has another volume", apierrors.IsForbidden, func(ctx context.Context) error {
-			_, err := peer.ShadowVolumeClaims(pavia.remote).Patch(ctx, "own", types.MergePatchType, []byte(`{"status":{"volumeName":"other"}}`), metav1.PatchOptions{}, "status")
+			_, err := peer.ShadowVolumeClaims(pavia.remote).Patch(ctx, "own", types.MergePatchType,
+				[]byte(`{"status":{"volumeName":"other"}}`), metav1.PatchOptions{}, "status")
 			return err
 		}},
 		{"reads a claim of the provider in its remote namespace", apierrors.IsForbidden, func(ctx context.Context) error {
@@ -98,7 +106,8 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 			return err
 		}},
 		{"changes a claim of the provider", apierrors.IsForbidden, func(ctx context.Context) error {
-			_, err := kube.CoreV1().PersistentVolumeClaims(pavia.remote).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+			_, err := kube.CoreV1().PersistentVolumeClaims(pavia.remote).Patch(ctx, claim.Name, types.MergePatchType, patch,
+				metav1.PatchOptions{})
 			return err
 		}},
 		{"deletes a claim of the provider", apierrors.IsForbidden, func(ctx context.Context) error {
@@ -129,7 +138,8 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 func mounts(pods interface {
 	Create(context.Context, *v1alpha1.ShadowPod, metav1.CreateOptions) (*v1alpha1.ShadowPod, error)
 }, claim string) func(context.Context) error {
-	pod := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1alpha1.ShadowPodSpec{Pod: shadowPodSpec()}}
+	pod := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: v1alpha1.ShadowPodSpec{Pod: shadowPodSpec()}}
 	pod.Spec.Pod.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 	}}}

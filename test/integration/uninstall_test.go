@@ -28,7 +28,9 @@ func TestTheChartIsNotUninstalledWhilePeered(t *testing.T) {
 		"agordo": {Incoming: v1alpha1.PeeringEnabled},
 		"airola": {},
 	} {
-		if _, err := clusters.Create(t.Context(), &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{}); err != nil {
+		if _, err := clusters.Create(t.Context(),
+			&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec},
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
@@ -37,7 +39,8 @@ func TestTheChartIsNotUninstalledWhilePeered(t *testing.T) {
 			if err := clusters.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
-			_, err := clusters.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			_, err := clusters.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+				metav1.PatchOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
 				t.Error(err)
 			}
@@ -58,7 +61,8 @@ func TestTheChartIsNotUninstalledWhilePeered(t *testing.T) {
 		t.Errorf("the request to airola is empty:\n%s", output)
 	}
 	// Without the value uninstall.force, the hook may only read.
-	if output, code := env.RunProgram(t, framework.ControllerManager, "uninstall", "--force", "--kubeconfig="+kubeconfig); code == 0 || !strings.Contains(output, "forbidden") {
+	if output, code := env.RunProgram(t, framework.ControllerManager, "uninstall", "--force",
+		"--kubeconfig="+kubeconfig); code == 0 || !strings.Contains(output, "forbidden") {
 		t.Errorf("exit code %d: %s", code, output)
 	}
 	if err := os.Remove(kubeconfig); err != nil {

@@ -221,15 +221,18 @@ func (s *wrongRequests) makeParent(t *testing.T) {
 			t.Fatalf("this test has no valid spec of %s", s.resource)
 		}
 		kind := s.parentKind(t)
-		body := fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": kind, "metadata": fields{"name": s.parent}, "spec": spec}
-		request := s.client.Post().Resource(s.resource).NamespaceIfScoped(s.namespace, s.namespace != "").SetHeader("Content-Type", "application/json").Body(encode(body))
+		body := fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": kind,
+			"metadata": fields{"name": s.parent}, "spec": spec}
+		request := s.client.Post().Resource(s.resource).NamespaceIfScoped(s.namespace,
+			s.namespace != "").SetHeader("Content-Type", "application/json").Body(encode(body))
 		if err := request.Do(ctx).Error(); err != nil {
 			t.Fatal(err)
 		}
 		if s.resource == "addresspools" {
 			// A controller in the server updates the status of the AddressPool, while it must not
 			// store the invalid requests.
-			awaitPool(t, versioned.NewForConfigOrDie(s.env.Admin), s.parent, func(status v1alpha1.AddressPoolStatus) bool { return status.ObservedGeneration == 1 })
+			awaitPool(t, versioned.NewForConfigOrDie(s.env.Admin), s.parent,
+				func(status v1alpha1.AddressPoolStatus) bool { return status.ObservedGeneration == 1 })
 		}
 	}
 	t.Cleanup(func() {
@@ -239,7 +242,8 @@ func (s *wrongRequests) makeParent(t *testing.T) {
 		if err := at(s.client.Delete()).Do(ctx).Error(); err != nil {
 			t.Error(err)
 		}
-		if err := at(s.client.Patch(types.MergePatchType)).Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
+		if err := at(s.client.Patch(types.MergePatchType)).Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(
+			ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
@@ -277,12 +281,14 @@ func (s *wrongRequests) current(t *testing.T) fields {
 }
 
 func (s *wrongRequests) at(request *rest.Request) *rest.Request {
-	return request.Resource(s.resource).NamespaceIfScoped(s.namespace, s.namespace != "").Name(s.parent).SubResource(s.name).MaxRetries(0)
+	return request.Resource(s.resource).NamespaceIfScoped(s.namespace,
+		s.namespace != "").Name(s.parent).SubResource(s.name).MaxRetries(0)
 }
 
 func (s *wrongRequests) send(t *testing.T, method, contentType string, body []byte) error {
 	t.Helper()
-	return s.at(s.client.Verb(method)).Param("fieldValidation", "Strict").SetHeader("Content-Type", contentType).Body(body).Do(t.Context()).Error()
+	return s.at(s.client.Verb(method)).Param("fieldValidation", "Strict").SetHeader("Content-Type",
+		contentType).Body(body).Do(t.Context()).Error()
 }
 
 // bodies sends PUT or POST requests with invalid variants of the valid body good.
@@ -315,7 +321,8 @@ func (s *wrongRequests) bodies(t *testing.T, method string, good fields) {
 		refused(t, s.send(t, method, "text/plain", encode(good)), http.StatusUnsupportedMediaType)
 	})
 	if s.forbidden {
-		t.Run("anything", func(t *testing.T) { refused(t, s.send(t, method, contentType, encode(good)), http.StatusForbidden) })
+		t.Run("anything",
+			func(t *testing.T) { refused(t, s.send(t, method, contentType, encode(good)), http.StatusForbidden) })
 	}
 	if s.bodiless || s.forbidden {
 		return
@@ -355,7 +362,8 @@ func (s *wrongRequests) patches(t *testing.T) {
 		return
 	}
 	t.Run("an apply", func(t *testing.T) {
-		err := s.at(s.client.Patch(types.ApplyPatchType)).Param("fieldManager", "test").Body(encode(s.meta())).Do(t.Context()).Error()
+		err := s.at(s.client.Patch(types.ApplyPatchType)).Param("fieldManager",
+			"test").Body(encode(s.meta())).Do(t.Context()).Error()
 		subresourcetest.ExpectStatus(t, err, http.StatusMethodNotAllowed, "server-side apply")
 	})
 }

@@ -34,7 +34,8 @@ func TestVerbDoesNotOverwriteAppliedFields(t *testing.T) {
 	}
 	err := patch("Local", "other")
 	subresourcetest.ExpectStatus(t, err, http.StatusConflict, `spec.podOffloadingStrategy is applied by "gitops"`)
-	if cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldManagerConflict); !ok || cause.Field != "spec.podOffloadingStrategy" {
+	if cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldManagerConflict); !ok ||
+		cause.Field != "spec.podOffloadingStrategy" {
 		t.Errorf("the cause is %+v", cause)
 	}
 	if err := patch("Remote", "other"); err != nil {
@@ -48,7 +49,8 @@ func TestVerbDoesNotOverwriteAppliedFields(t *testing.T) {
 		t.Errorf("the offload is %+v, %v", going, err)
 	}
 
-	const manifest = `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"ForeignCluster","metadata":{"name":"prato"},"spec":{"outgoing":"Disabled","server":"https://prato.example.org","disconnectTimeoutSeconds":60}}`
+	const manifest = `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"ForeignCluster","metadata":{"name":"prato"},` +
+		`"spec":{"outgoing":"Disabled","server":"https://prato.example.org","disconnectTimeoutSeconds":60}}`
 	env.Kubectl(t, manifest, "apply", "--server-side", "--field-manager=gitops", "-f", "-")
 	defer func() {
 		if err := client.ForeignClusters().Delete(t.Context(), "prato", metav1.DeleteOptions{}); err != nil {
@@ -60,10 +62,12 @@ func TestVerbDoesNotOverwriteAppliedFields(t *testing.T) {
 	invitation.Spec.Server = "https://prato.example.org"
 	_, err = client.ForeignClusters().CreatePeer(t.Context(), "prato", invitation, metav1.CreateOptions{})
 	subresourcetest.ExpectStatus(t, err, http.StatusConflict, `spec.outgoing is applied by "gitops"`)
-	if output, err := env.TryKubectl(t, "", "delete", "--raw", peerPath("prato")+"?gracePeriodSeconds=7"); err == nil || !strings.Contains(output, "spec.disconnectTimeoutSeconds") {
+	if output, err := env.TryKubectl(t, "", "delete", "--raw", peerPath("prato")+"?gracePeriodSeconds=7"); err == nil ||
+		!strings.Contains(output, "spec.disconnectTimeoutSeconds") {
 		t.Errorf("an applied timeout was changed: %s, %v", output, err)
 	}
-	if _, err := env.Kube.CoreV1().Secrets(framework.Namespace).Get(t.Context(), "invitation-prato", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := env.Kube.CoreV1().Secrets(framework.Namespace).Get(t.Context(), "invitation-prato",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a refused POST leaves a Secret: %v", err)
 	}
 }
@@ -104,8 +108,10 @@ func TestOneOfManyEqualInvitationsIsAccepted(t *testing.T) {
 			}
 			continue
 		}
-		if answers[i].ResourceVersion != stored.ResourceVersion || answers[i].UID != stored.UID || answers[i].Spec.Server != stored.Spec.Server {
-			t.Errorf("client %d sees %s of %s at %s, not %s of %s at %s", i, answers[i].Spec.Server, answers[i].UID, answers[i].ResourceVersion, stored.Spec.Server, stored.UID, stored.ResourceVersion)
+		if answers[i].ResourceVersion != stored.ResourceVersion || answers[i].UID != stored.UID ||
+			answers[i].Spec.Server != stored.Spec.Server {
+			t.Errorf("client %d sees %s of %s at %s, not %s of %s at %s", i, answers[i].Spec.Server, answers[i].UID,
+				answers[i].ResourceVersion, stored.Spec.Server, stored.UID, stored.ResourceVersion)
 		}
 	}
 	if stored.Generation != 1 {
@@ -160,7 +166,8 @@ func TestVerbOnATerminatingParentIsRetried(t *testing.T) {
 	if going.Name != "lodi" || going.DeletionTimestamp == nil || *going.Spec.DisconnectTimeoutSeconds != 30 {
 		t.Errorf("the peering is %+v", going)
 	}
-	err = client.RESTClient().Post().Resource("foreignclusters").Name("lodi").SubResource("peer").Body(genoa()).MaxRetries(0).Do(t.Context()).Error()
+	err = client.RESTClient().Post().Resource("foreignclusters").Name("lodi").SubResource("peer").Body(genoa()).MaxRetries(
+		0).Do(t.Context()).Error()
 	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "being deleted")
 	if seconds, delay := apierrors.SuggestsClientDelay(err); !delay || seconds == 0 {
 		t.Errorf("a client waits %d s: %v", seconds, err)
@@ -174,7 +181,8 @@ func TestVerbOnATerminatingParentIsRetried(t *testing.T) {
 	})
 	again := make(chan error)
 	go func() {
-		_, err := versioned.NewForConfigOrDie(waiting).FederationV1alpha1().ForeignClusters().CreatePeer(t.Context(), "lodi", genoa(), metav1.CreateOptions{})
+		_, err := versioned.NewForConfigOrDie(waiting).FederationV1alpha1().ForeignClusters().CreatePeer(t.Context(), "lodi",
+			genoa(), metav1.CreateOptions{})
 		again <- err
 	}()
 	select {

@@ -55,7 +55,8 @@ func newOffload(t *testing.T) *offload {
 		peer: env.MakeNamespace(t), tenant: env.MakeNamespace(t), local: env.MakeNamespace(t), remote: env.MakeNamespace(t),
 	}
 	for _, namespace := range []string{o.local, o.remote} {
-		if _, err := env.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
+		if _, err := env.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(),
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,8 +80,9 @@ func (o *offload) grant(t *testing.T) {
 	bindings := o.Kube.RbacV1()
 	if _, err := bindings.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "federation-virtual-kubelet-" + o.peer},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.peer, Name: "federation-virtual-kubelet"}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-virtual-kubelet"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.peer,
+			Name: "federation-virtual-kubelet"}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-virtual-kubelet"},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -92,15 +94,18 @@ func (o *offload) grant(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := bindings.RoleBindings(o.local).Create(t.Context(), bindingOf("federation-reflection",
-		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: o.peer, Name: "federation-virtual-kubelet"}), metav1.CreateOptions{}); err != nil {
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: o.peer, Name: "federation-virtual-kubelet"}),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	o.Grant(t, o.peer, o.tenant, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.SchemeGroupVersion.Group}, Resources: []string{"resourceoffers"}, Verbs: []string{"get"}})
+	o.Grant(t, o.peer, o.tenant, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.SchemeGroupVersion.Group},
+		Resources: []string{"resourceoffers"}, Verbs: []string{"get"}})
 }
 
 // negotiate creates the objects of a peering on both sides.
 func (o *offload) negotiate(t *testing.T) {
-	quantities := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}
+	quantities := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"),
+		corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}
 	api := o.federation.FederationV1alpha1()
 	_, err := api.ResourceOffers(o.tenant).Create(t.Context(), &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan"},
@@ -126,7 +131,8 @@ func (o *offload) negotiate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nm.Status.Namespaces = []v1alpha1.NamespaceMappingStatus{{Name: o.local, RemoteName: o.remote, Phase: v1alpha1.NamespaceMappingReady}}
+	nm.Status.Namespaces = []v1alpha1.NamespaceMappingStatus{{Name: o.local, RemoteName: o.remote,
+		Phase: v1alpha1.NamespaceMappingReady}}
 	if _, err := api.NamespaceMaps(o.peer).UpdateStatus(t.Context(), nm, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -214,8 +220,9 @@ func (o *offload) make(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	shadow := o.shadow(t, name)
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.remote, Name: name, Labels: shadow.Labels, Annotations: shadow.Annotations},
-		Spec:       shadow.Spec.Pod,
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.remote, Name: name, Labels: shadow.Labels,
+			Annotations: shadow.Annotations},
+		Spec: shadow.Spec.Pod,
 	}
 	pod, err := o.Kube.CoreV1().Pods(o.remote).Create(t.Context(), pod, metav1.CreateOptions{})
 	if err != nil {
@@ -230,7 +237,8 @@ func (o *offload) runs(t *testing.T, pod *corev1.Pod, restarts int32) {
 	now := metav1.Now()
 	pod = pod.DeepCopy()
 	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, StartTime: &now, PodIP: "10.200.0.7", PodIPs: []corev1.PodIP{{IP: "10.200.0.7"}}, QOSClass: pod.Status.QOSClass,
+		Phase: corev1.PodRunning, StartTime: &now, PodIP: "10.200.0.7", PodIPs: []corev1.PodIP{{IP: "10.200.0.7"}},
+		QOSClass:   pod.Status.QOSClass,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now}},
 		ContainerStatuses: []corev1.ContainerStatus{{
 			Name: "app", ContainerID: fmt.Sprintf("containerd://%s-%d", pod.UID, restarts), RestartCount: restarts, Ready: true,

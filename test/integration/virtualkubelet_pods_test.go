@@ -29,7 +29,8 @@ func TestPodsAreReflected(t *testing.T) {
 }
 
 // awaitShadow waits until a shadow pod meets a condition.
-func (o *offload) awaitShadow(t *testing.T, name, what string, is func(*v1alpha1.ShadowPod) bool) (shadow *v1alpha1.ShadowPod) {
+func (o *offload) awaitShadow(t *testing.T, name, what string,
+	is func(*v1alpha1.ShadowPod) bool) (shadow *v1alpha1.ShadowPod) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
@@ -47,7 +48,8 @@ func (o *offload) awaitShadow(t *testing.T, name, what string, is func(*v1alpha1
 // change patches a local pod or its subresource.
 func (o *offload) change(t *testing.T, name, patch string, subresources ...string) {
 	t.Helper()
-	_, err := o.Kube.CoreV1().Pods(o.local).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+	_, err := o.Kube.CoreV1().Pods(o.local).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{}, subresources...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,8 @@ func (o *offload) testChanged(t *testing.T) {
 	}
 	after := o.awaitShadow(t, "changed", "the changes are reflected", func(shadow *v1alpha1.ShadowPod) bool {
 		spec := &shadow.Spec.Pod
-		return shadow.Labels["tier"] == "front" && shadow.Annotations["note"] == "new" && spec.Containers[0].Image == "app:2" &&
+		return shadow.Labels["tier"] == "front" && shadow.Annotations["note"] == "new" &&
+			spec.Containers[0].Image == "app:2" &&
 			ptr.Deref(spec.ActiveDeadlineSeconds, 0) == 3600 &&
 			slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "gpu" })
 	})
@@ -86,12 +89,16 @@ func (o *offload) testDebugged(t *testing.T) {
 	o.runs(t, o.make(t, "debugged"), 0)
 	o.awaitPod(t, o.local, "debugged", "the pod is ready", isReady)
 
-	o.change(t, "debugged", `{"spec":{"ephemeralContainers":[{"name":"debug","image":"debug:1","targetContainerName":"app"}]}}`, "ephemeralcontainers")
+	o.change(t, "debugged",
+		`{"spec":{"ephemeralContainers":[{"name":"debug","image":"debug:1","targetContainerName":"app"}]}}`,
+		"ephemeralcontainers")
 	o.awaitShadow(t, "debugged", "the container is reflected", func(shadow *v1alpha1.ShadowPod) bool {
 		all := shadow.Spec.Pod.EphemeralContainers
 		return len(all) == 1 && all[0].Name == "debug" && all[0].TargetContainerName == "app"
 	})
-	o.change(t, "debugged", `{"spec":{"ephemeralContainers":[{"name":"root","image":"debug:1","securityContext":{"capabilities":{"add":["SYS_PTRACE"]}}}]}}`, "ephemeralcontainers")
+	o.change(t, "debugged",
+		`{"spec":{"ephemeralContainers":[{"name":"root","image":"debug:1",`+
+			`"securityContext":{"capabilities":{"add":["SYS_PTRACE"]}}}]}}`, "ephemeralcontainers")
 	pod := o.awaitPod(t, o.local, "debugged", "the privileged one is refused", func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, func(s corev1.ContainerStatus) bool {
 			return s.Name == "root" && s.State.Waiting != nil && s.State.Waiting.Reason == "ProviderRefused" &&
@@ -102,7 +109,8 @@ func (o *offload) testDebugged(t *testing.T) {
 		t.Error("the pod is not ready any more")
 	}
 	o.change(t, "debugged", `{"metadata":{"labels":{"tier":"front"}}}`)
-	shadow := o.awaitShadow(t, "debugged", "other changes are reflected", func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["tier"] == "front" })
+	shadow := o.awaitShadow(t, "debugged", "other changes are reflected",
+		func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["tier"] == "front" })
 	if all := shadow.Spec.Pod.EphemeralContainers; len(all) != 1 {
 		t.Errorf("the shadow pod has %+v", all)
 	}
@@ -129,7 +137,8 @@ func (o *offload) testWarned(t *testing.T) {
 	say("probe-failed", corev1.EventTypeWarning, remote.UID)
 	var warnings []string
 	until(t, "the warning is reflected", func(ctx context.Context) (bool, error) {
-		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=warned"})
+		events, err := o.Kube.CoreV1().Events(o.local).List(ctx,
+			metav1.ListOptions{FieldSelector: "involvedObject.name=warned"})
 		if err != nil {
 			return false, err
 		}
@@ -149,36 +158,46 @@ func (o *offload) testPatched(t *testing.T) {
 	if shadow := o.shadow(t, "runs"); shadow.Labels["secret"] != "x" {
 		t.Fatalf("labels %v", shadow.Labels)
 	}
-	patch := `{"spec":{"offloadingPatch":{"nodeSelector":{"disk":"ssd"},"runtimeClassName":"gvisor","excludedLabels":["secret"],
-		"tolerations":[{"key":"dedicated","operator":"Exists"}],
-		"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"pool","operator":"Exists"}]}]}}}}}}`
+	patch := `{"spec":{"offloadingPatch":{"nodeSelector":{"disk":"ssd"},"runtimeClassName":"gvisor",
+		"excludedLabels":["secret"],"tolerations":[{"key":"dedicated","operator":"Exists"}],
+		"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
+			{"matchExpressions":[{"key":"pool","operator":"Exists"}]}]}}}}}}`
 	nodes := o.federation.FederationV1alpha1().VirtualNodes(o.peer)
-	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	dedicated := func(t corev1.Toleration) bool { return t.Key == "dedicated" }
-	running := o.awaitShadow(t, "runs", "what can change in a running pod has changed", func(shadow *v1alpha1.ShadowPod) bool {
-		_, has := shadow.Labels["secret"]
-		return !has && slices.ContainsFunc(shadow.Spec.Pod.Tolerations, dedicated)
-	})
+	running := o.awaitShadow(t, "runs", "what can change in a running pod has changed",
+		func(shadow *v1alpha1.ShadowPod) bool {
+			_, has := shadow.Labels["secret"]
+			return !has && slices.ContainsFunc(shadow.Spec.Pod.Tolerations, dedicated)
+		})
 	if running.Spec.Pod.NodeSelector != nil || running.Spec.Pod.RuntimeClassName != nil {
 		t.Errorf("the running pod became %+v", running.Spec.Pod)
 	}
 	o.bind(t, o.local, "new", func(pod *corev1.Pod) { pod.Labels["secret"] = "x" })
 	shadow := o.shadow(t, "new")
 	spec := &shadow.Spec.Pod
-	if _, has := shadow.Labels["secret"]; has || spec.NodeSelector["disk"] != "ssd" || ptr.Deref(spec.RuntimeClassName, "") != "gvisor" ||
+	if _, has := shadow.Labels["secret"]; has || spec.NodeSelector["disk"] != "ssd" ||
+		ptr.Deref(spec.RuntimeClassName, "") != "gvisor" ||
 		!slices.ContainsFunc(spec.Tolerations, dedicated) || spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
 		t.Errorf("the new pod is %+v, labels %v", spec, shadow.Labels)
 	}
 	without := `{"spec":{"offloadingPatch":null}}`
-	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(without), metav1.PatchOptions{}); err != nil {
+	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(without),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	o.awaitShadow(t, "runs", "the label is reflected again", func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["secret"] == "x" })
-	refused := `{"spec":{"offloadingPatch":{"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"kubernetes.io/hostname","namespaceSelector":{}}]}}}}}`
+	o.awaitShadow(t, "runs", "the label is reflected again",
+		func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["secret"] == "x" })
+	refused := `{"spec":{"offloadingPatch":{"affinity":{"podAntiAffinity":{
+		"requiredDuringSchedulingIgnoredDuringExecution":[
+			{"topologyKey":"kubernetes.io/hostname","namespaceSelector":{}}]}}}}}`
 	_, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(refused), metav1.PatchOptions{})
-	if err == nil || !strings.Contains(err.Error(), "spec.offloadingPatch.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector") {
+	if err == nil ||
+		!strings.Contains(err.Error(),
+			"affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector") {
 		t.Errorf("a patch that selects other namespaces: %v", err)
 	}
 }
@@ -188,7 +207,8 @@ func (o *offload) testAborted(t *testing.T) {
 	o.runs(t, o.make(t, "aborted"), 0)
 	o.awaitPod(t, o.local, "aborted", "the pod is ready", isReady)
 	maps := o.federation.FederationV1alpha1().NamespaceMaps(o.peer)
-	if _, err := maps.Patch(t.Context(), "rome", types.MergePatchType, []byte(`{"spec":{"namespaces":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := maps.Patch(t.Context(), "rome", types.MergePatchType, []byte(`{"spec":{"namespaces":null}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o.awaitPod(t, o.local, "aborted", "the pod is not ready", func(pod *corev1.Pod) bool {

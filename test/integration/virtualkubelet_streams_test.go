@@ -47,7 +47,8 @@ func (o *offload) identify(t *testing.T, kind string, more map[string]string) {
 			t.Fatal(err)
 		}
 		o.Grant(t, "system:serviceaccount:"+o.tenant+":"+account.Name, o.tenant,
-			rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"resourceoffers"}, Verbs: []string{"get"}})
+			rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"resourceoffers"},
+				Verbs: []string{"get"}})
 		for _, name := range []string{"tls.crt", "tls.key"} {
 			if err := os.Remove(filepath.Join(o.options.IdentityDir, name)); err != nil {
 				t.Fatal(err)
@@ -95,14 +96,16 @@ func (o *offload) runsOnAKubelet(t *testing.T, name string) {
 	t.Cleanup(server.Close)
 
 	nodes := o.Kube.CoreV1().Nodes()
-	node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "worker-"}}, metav1.CreateOptions{})
+	node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "worker-"}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = nodes.Delete(context.WithoutCancel(t.Context()), node.Name, metav1.DeleteOptions{}) })
 	node.Status = corev1.NodeStatus{
-		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
-		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(server.Listener.Addr().(*net.TCPAddr).Port)}},
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
+		DaemonEndpoints: corev1.NodeDaemonEndpoints{
+			KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(server.Listener.Addr().(*net.TCPAddr).Port)}},
 	}
 	if _, err := nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -132,7 +135,8 @@ func (o *offload) kubeletAPI() *rest.Config {
 }
 
 // stream executes a command in a container of a local pod.
-func (o *offload) stream(ctx context.Context, t *testing.T, name string, command []string, streams remotecommand.StreamOptions) error {
+func (o *offload) stream(ctx context.Context, t *testing.T, name string, command []string,
+	streams remotecommand.StreamOptions) error {
 	t.Helper()
 	query := url.Values{"command": command, "output": {"1"}}
 	if streams.Stdin != nil {

@@ -47,7 +47,8 @@ func TestVirtualKubelet(t *testing.T) {
 
 func (o *offload) testTwo(t *testing.T) {
 	holder := func() string {
-		lease, err := o.Kube.CoordinationV1().Leases(o.peer).Get(t.Context(), naming.VirtualKubelet(virtualNode), metav1.GetOptions{})
+		lease, err := o.Kube.CoordinationV1().Leases(o.peer).Get(t.Context(), naming.VirtualKubelet(virtualNode),
+			metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,13 +78,15 @@ func (o *offload) testTwo(t *testing.T) {
 		return o.ready(ctx, second.Port)
 	})
 	if got := port(t.Context()); got != portOfFirst || holder() != first {
-		t.Errorf("the node is at port %d and not at %d, and its lease is %s's and not %s's", got, portOfFirst, holder(), first)
+		t.Errorf("the node is at port %d and not at %d, and its lease is %s's and not %s's", got, portOfFirst,
+			holder(), first)
 	}
 	o.bind(t, o.local, "standby", nil)
 	o.shadow(t, "standby")
 
 	stopFirst()
-	until(t, "the second one has taken over", func(ctx context.Context) (bool, error) { return port(ctx) == second.Port, nil })
+	until(t, "the second one has taken over",
+		func(ctx context.Context) (bool, error) { return port(ctx) == second.Port, nil })
 	if got := holder(); got == first || got == "" {
 		t.Errorf("the lease is %q's", got)
 	}
@@ -133,8 +136,10 @@ func (o *offload) ready(ctx context.Context, port int32) (bool, error) {
 
 // answers reports whether the virtual kubelet at a port passes a probe.
 func (o *offload) answers(ctx context.Context, port int32, probe string) (bool, error) {
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/%s", port, probe), nil)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("https://127.0.0.1:%d/%s", port, probe), nil)
 	if err != nil {
 		return false, err
 	}
@@ -150,7 +155,8 @@ func (o *offload) testNode(t *testing.T) {
 	until(t, "the node is ready", func(ctx context.Context) (bool, error) {
 		var err error
 		node, err = o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
-		return err == nil && len(node.Status.Conditions) > 0 && node.Status.Conditions[0].Status == corev1.ConditionTrue, ignoreNotFound(err)
+		return err == nil && len(node.Status.Conditions) > 0 && node.Status.Conditions[0].Status == corev1.ConditionTrue,
+			ignoreNotFound(err)
 	})
 	if got := node.Labels["topology.liqo.io/region"]; got != "it" {
 		t.Errorf("region %q, want the offer's", got)
@@ -169,12 +175,14 @@ func (o *offload) testNode(t *testing.T) {
 	}
 	vn.Spec.Resources[corev1.ResourceCPU] = resource.MustParse("6")
 	vn.Spec.Labels = map[string]string{"topology.liqo.io/region": "fr"}
-	if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Update(t.Context(), vn, metav1.UpdateOptions{}); err != nil {
+	if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Update(t.Context(), vn,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the node has the new resources and labels", func(ctx context.Context) (bool, error) {
 		node, err := o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
-		return err == nil && node.Status.Allocatable.Cpu().String() == "6" && node.Labels["topology.liqo.io/region"] == "fr", err
+		return err == nil && node.Status.Allocatable.Cpu().String() == "6" &&
+			node.Labels["topology.liqo.io/region"] == "fr", err
 	})
 	if err := o.Kube.CoreV1().Nodes().Delete(t.Context(), nodeName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -232,7 +240,8 @@ func (o *offload) testRecreated(t *testing.T) {
 	})
 
 	shadow := o.shadow(t, "lost")
-	if err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Delete(t.Context(), "lost", metav1.DeleteOptions{}); err != nil {
+	if err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Delete(t.Context(), "lost",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o.release(t, "lost")
@@ -271,20 +280,23 @@ func (o *offload) testFinished(t *testing.T) {
 	o.awaitPod(t, o.local, "finished", "the pod is ready", isReady)
 	shadow := o.shadow(t, "finished")
 	shadow.Status.Phase = corev1.PodSucceeded
-	if _, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).UpdateStatus(t.Context(), shadow, metav1.UpdateOptions{}); err != nil {
+	if _, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).UpdateStatus(t.Context(), shadow,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pod := o.awaitPod(t, o.local, "finished", "the pod has succeeded", func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodSucceeded && !isReady(pod)
 	})
-	if err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Delete(t.Context(), "finished", metav1.DeleteOptions{}); err != nil {
+	if err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Delete(t.Context(), "finished",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o.release(t, "finished")
 	// When the later pod is offloaded, the finished one was reconciled before.
 	o.bind(t, o.local, "after", nil)
 	o.shadow(t, "after")
-	if _, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Get(t.Context(), "finished", metav1.GetOptions{}); ignoreNotFound(err) != nil || err == nil {
+	if _, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Get(t.Context(), "finished",
+		metav1.GetOptions{}); ignoreNotFound(err) != nil || err == nil {
 		t.Errorf("the shadow pod of a finished pod was recreated: %v", err)
 	}
 	now, err := o.Kube.CoreV1().Pods(o.local).Get(t.Context(), "finished", metav1.GetOptions{})
@@ -295,7 +307,8 @@ func (o *offload) testFinished(t *testing.T) {
 
 func (o *offload) testNotOffloaded(t *testing.T) {
 	otherNamespace := o.MakeNamespace(t)
-	if _, err := o.Kube.CoreV1().ServiceAccounts(otherNamespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := o.Kube.CoreV1().ServiceAccounts(otherNamespace).Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o.bind(t, otherNamespace, "waits", nil)
@@ -316,7 +329,8 @@ func (o *offload) testNotOffloaded(t *testing.T) {
 
 func (o *offload) testRefused(t *testing.T) {
 	o.bind(t, o.local, "refused", func(pod *corev1.Pod) {
-		pod.Spec.Volumes = []corev1.Volume{{Name: "root", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "root",
+			VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 	})
 	pod := o.awaitPod(t, o.local, "refused", "the pod reports why it is refused", func(pod *corev1.Pod) bool {
 		return pod.Status.Reason == "ProviderRefused"
@@ -331,8 +345,10 @@ func (o *offload) testGranted(t *testing.T) {
 	o.start(t)
 	label := func(role string) {
 		t.Helper()
-		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s,%q:%q}}}`, v1alpha1.LabelRole, role, v1alpha1.LabelForeignCluster, o.remote)
-		must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.remote, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
+		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s,%q:%q}}}`, v1alpha1.LabelRole, role,
+			v1alpha1.LabelForeignCluster, o.remote)
+		must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.remote, types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{}))
 	}
 	label(`"twin"`)
 	defer label("null")
@@ -346,11 +362,13 @@ func (o *offload) testGranted(t *testing.T) {
 	pod := o.awaitPod(t, o.local, "second", "the pod reports why it waits", func(pod *corev1.Pod) bool {
 		return pod.Status.Reason == "QuotaExceeded"
 	})
-	if pod.Status.Phase != corev1.PodPending || !strings.Contains(pod.Status.Message, "example.com/gpu: 1 requested, 1 of 1 granted used, 0 left") {
+	if pod.Status.Phase != corev1.PodPending ||
+		!strings.Contains(pod.Status.Message, "example.com/gpu: 1 requested, 1 of 1 granted used, 0 left") {
 		t.Errorf("phase %s, message %q", pod.Status.Phase, pod.Status.Message)
 	}
 	until(t, "an event reports it, too", func(ctx context.Context) (bool, error) {
-		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=QuotaExceeded,involvedObject.name=second"})
+		events, err := o.Kube.CoreV1().Events(o.local).List(ctx,
+			metav1.ListOptions{FieldSelector: "reason=QuotaExceeded,involvedObject.name=second"})
 		return err == nil && len(events.Items) > 0, err
 	})
 
@@ -409,17 +427,18 @@ func (o *offload) testRestart(t *testing.T) {
 func isHeldToItsGrant(t *testing.T, o *offload) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		spec := shadowPodSpec()
-		spec.Containers[0].Resources.Requests = amounts("cpu", "2")
-		_, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Create(ctx, &v1alpha1.ShadowPod{
-			ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: v1alpha1.ShadowPodSpec{Pod: spec},
-		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if ctx.Err() == nil {
-			last = err
-		}
-		return apierrors.IsForbidden(err), nil
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true,
+		func(ctx context.Context) (bool, error) {
+			spec := shadowPodSpec()
+			spec.Containers[0].Resources.Requests = amounts("cpu", "2")
+			_, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Create(ctx, &v1alpha1.ShadowPod{
+				ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: v1alpha1.ShadowPodSpec{Pod: spec},
+			}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if ctx.Err() == nil {
+				last = err
+			}
+			return apierrors.IsForbidden(err), nil
+		})
 	if err != nil {
 		t.Fatalf("more is created than the quota allows: %v; the last answer was: %v", err, last)
 	}

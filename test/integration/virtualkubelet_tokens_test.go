@@ -38,11 +38,12 @@ func (o *offload) client(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	return o.bind(t, o.local, name, func(pod *corev1.Pod) {
 		pod.Spec.ServiceAccountName = "robot"
-		pod.Spec.Volumes = []corev1.Volume{{Name: vaultVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
-				Path: "vault", Audience: "vault", ExpirationSeconds: ptr.To[int64](600),
-			}}},
-		}}}}
+		pod.Spec.Volumes = []corev1.Volume{{Name: vaultVolume,
+			VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+					Path: "vault", Audience: "vault", ExpirationSeconds: ptr.To[int64](600),
+				}}},
+			}}}}
 		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: vaultVolume, MountPath: "/vault"}}
 	})
 }
@@ -54,7 +55,8 @@ func (o *offload) tokens(t *testing.T, shadow *v1alpha1.ShadowPod) (*corev1.Secr
 	var secret *corev1.Secret
 	until(t, "its tokens are delivered", func(ctx context.Context) (bool, error) {
 		var err error
-		secret, err = o.Kube.CoreV1().Secrets(o.remote).Get(ctx, shadow.Annotations[v1alpha1.AnnotationTokenSecret], metav1.GetOptions{})
+		secret, err = o.Kube.CoreV1().Secrets(o.remote).Get(ctx, shadow.Annotations[v1alpha1.AnnotationTokenSecret],
+			metav1.GetOptions{})
 		return err == nil, ignoreNotFound(err)
 	})
 	paths := map[string]string{}
@@ -78,7 +80,8 @@ func (o *offload) whoami(t *testing.T, token string) (authenticationv1.UserInfo,
 	t.Helper()
 	config := o.Anonymous()
 	config.BearerToken = token
-	review, err := kubeOf(t, config).AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	review, err := kubeOf(t, config).AuthenticationV1().SelfSubjectReviews().Create(t.Context(),
+		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	return review.Status.UserInfo, err
 }
 
@@ -93,12 +96,14 @@ func (o *offload) testTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if user.Username != account(o.local, "robot") || strings.Join(user.Extra["authentication.kubernetes.io/pod-uid"], "") != string(local.UID) {
+	if user.Username != account(o.local, "robot") ||
+		strings.Join(user.Extra["authentication.kubernetes.io/pod-uid"], "") != string(local.UID) {
 		t.Errorf("the token belongs to %+v", user)
 	}
 	for audience, wanted := range map[string]bool{"vault": true, "another": false} {
 		review, err := o.Kube.AuthenticationV1().TokenReviews().Create(t.Context(),
-			&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: tokens["vault"], Audiences: []string{audience}}}, metav1.CreateOptions{})
+			&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: tokens["vault"],
+				Audiences: []string{audience}}}, metav1.CreateOptions{})
 		if err != nil || review.Status.Authenticated != wanted {
 			t.Errorf("for %s the other token is %+v, %v", audience, review.Status, err)
 		}
@@ -109,7 +114,8 @@ func (o *offload) testTokens(t *testing.T) {
 
 	// remote is the pod that the provider creates from the ShadowPod.
 	remote := o.make(t, "client")
-	if env := remote.Spec.Containers[0].Env[0]; env.Name != "KUBERNETES_SERVICE_HOST" || env.Value != "kubernetes.default.svc" {
+	if env := remote.Spec.Containers[0].Env[0]; env.Name != "KUBERNETES_SERVICE_HOST" ||
+		env.Value != "kubernetes.default.svc" {
 		t.Errorf("the first variable is %v", env)
 	}
 	if aliases := remote.Spec.HostAliases; len(aliases) != 1 || aliases[0].IP != "192.0.2.7" {
@@ -119,7 +125,8 @@ func (o *offload) testTokens(t *testing.T) {
 	for _, mount := range remote.Spec.Containers[0].VolumeMounts {
 		mounts[mount.MountPath] = mount.Name
 	}
-	if len(mounts) != 2 || mounts["/vault"] != vaultVolume || mounts["/var/run/secrets/kubernetes.io/serviceaccount"] == "" {
+	if len(mounts) != 2 || mounts["/vault"] != vaultVolume ||
+		mounts["/var/run/secrets/kubernetes.io/serviceaccount"] == "" {
 		t.Errorf("mounts %v", mounts)
 	}
 }
@@ -152,7 +159,8 @@ func (o *offload) testTokenRestart(t *testing.T) {
 	o.stop()
 	secrets := o.Kube.CoreV1().Secrets(o.remote)
 	if _, err := secrets.Patch(t.Context(), due.Name, types.MergePatchType,
-		[]byte(`{"metadata":{"annotations":{"offloading.liqo.io/renew-after":"2026-01-01T00:00:00Z"}}}`), metav1.PatchOptions{}); err != nil {
+		[]byte(`{"metadata":{"annotations":{"offloading.liqo.io/renew-after":"2026-01-01T00:00:00Z"}}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o.start(t)
@@ -201,7 +209,8 @@ func (o *offload) testTokensEnd(t *testing.T) {
 func (o *offload) testTokensDisabled(t *testing.T) {
 	// The virtual kubelet of the previous subtest has ended with it.
 	o.start(t)
-	if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Patch(t.Context(), virtualNode, types.MergePatchType,
+	if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Patch(t.Context(), virtualNode,
+		types.MergePatchType,
 		[]byte(`{"spec":{"apiAccess":"Disabled"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -211,6 +220,7 @@ func (o *offload) testTokensDisabled(t *testing.T) {
 		name := "kept-" + strings.Repeat("x", attempt)
 		o.client(t, name)
 		shadow := o.shadow(t, name)
-		return shadow.Annotations[v1alpha1.AnnotationTokenSecret] == "" && len(shadow.Spec.Pod.Volumes) == 0 && len(shadow.Spec.Pod.HostAliases) == 0, nil
+		return shadow.Annotations[v1alpha1.AnnotationTokenSecret] == "" && len(shadow.Spec.Pod.Volumes) == 0 &&
+			len(shadow.Spec.Pod.HostAliases) == 0, nil
 	})
 }

@@ -27,34 +27,41 @@ func TestVirtualKubeletMayRequestTokensOfAccountsOfItsPods(t *testing.T) {
 	installPolicies(t, env)
 	peer := makeNamespaceOf(t, env, peerOf("pontedera"), v1alpha1.RolePeer, "pontedera")
 	manager := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
-	must(t)(env.Kube.RbacV1().RoleBindings(peer).Create(t.Context(), bindingOf("federation-peer-manager", manager), metav1.CreateOptions{}))
+	must(t)(env.Kube.RbacV1().RoleBindings(peer).Create(t.Context(), bindingOf("federation-peer-manager", manager),
+		metav1.CreateOptions{}))
 	env.StartControllers(t, "accounts", controllerManager, "--controllers=virtual-node", "--leader-elect=false",
 		"--virtual-kubelet-image=federation-virtual-kubelet", "--consumer-api-server=https://192.0.2.7:6443")
 
 	shop := env.MakeNamespace(t)
 	mark := func(patch string) {
 		t.Helper()
-		must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), shop, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
+		must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), shop, types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{}))
 	}
 	mark(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)
-	must(t)(federationOf(t, env.Admin).FederationV1alpha1().NamespaceOffloadings(shop).Create(t.Context(), &v1alpha1.NamespaceOffloading{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName},
-	}, metav1.CreateOptions{}))
+	must(t)(federationOf(t, env.Admin).FederationV1alpha1().NamespaceOffloadings(shop).Create(t.Context(),
+		&v1alpha1.NamespaceOffloading{
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName},
+		}, metav1.CreateOptions{}))
 	const name = "federation-virtual-kubelet-pontedera"
 	kubelet := kubeOf(t, env.ServiceAccount(t, peer, name)).CoreV1().ServiceAccounts(shop)
 	must(t)(env.Kube.RbacV1().RoleBindings(shop).Create(t.Context(),
-		bindingOf("federation-reflection", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer}), metav1.CreateOptions{}))
-	must(t)(env.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "liqo-pontedera", Labels: map[string]string{
-		v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: thatID,
-	}}}, metav1.CreateOptions{}))
+		bindingOf("federation-reflection", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer}),
+		metav1.CreateOptions{}))
+	must(t)(env.Kube.CoreV1().Nodes().Create(t.Context(),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "liqo-pontedera", Labels: map[string]string{
+			v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: thatID,
+		}}}, metav1.CreateOptions{}))
 	must(t)(federationOf(t, env.Admin).FederationV1alpha1().VirtualNodes(peer).Create(t.Context(), &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "pontedera"},
 		Spec: v1alpha1.VirtualNodeSpec{ClusterID: thatID, NodeName: "liqo-pontedera", Resources: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourcePods: resource.MustParse("10"),
+			corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
+			corev1.ResourcePods: resource.MustParse("10"),
 		}},
 	}, metav1.CreateOptions{}))
 
-	for account, node := range map[string]string{"robot": "liqo-pontedera", "tokenless": "liqo-pontedera", "operator": "worker-of-pontedera"} {
+	for account, node := range map[string]string{"robot": "liqo-pontedera", "tokenless": "liqo-pontedera",
+		"operator": "worker-of-pontedera"} {
 		env.ServiceAccount(t, shop, account)
 		one := pod(nil)
 		one.Name, one.Spec.NodeName, one.Spec.ServiceAccountName = account, node, account
@@ -79,7 +86,8 @@ func TestVirtualKubeletMayRequestTokensOfAccountsOfItsPods(t *testing.T) {
 				return err
 			}
 			_, err = kubelet.CreateToken(ctx, account, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-				BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: bound.Name, UID: bound.UID},
+				BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: bound.Name,
+					UID: bound.UID},
 			}}, metav1.CreateOptions{})
 			return err
 		}

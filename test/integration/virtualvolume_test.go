@@ -25,7 +25,8 @@ func TestVirtualVolumes(t *testing.T) {
 		},
 		header: []string{"CLUSTER", "PHASE", "READY", "CAPACITY", "MOUNTED BY", "MOVE", "AGE",
 			"STORAGE CLASS", "VOLUME", "REMOTE CLAIM", "MOVE TARGET", "STRATEGY"},
-		row: []string{"Local", "Moving", "Unknown", "1Gi", "db-0", "Copying 41% 52Mi/s 12s", "local", "pv-1", "<none>", "turin",
+		row: []string{"Local", "Moving", "Unknown", "1Gi", "db-0", "Copying 41% 52Mi/s 12s", "local", "pv-1",
+			"<none>", "turin",
 			"Online"},
 		badSpecs: map[string]fields{
 			"spec.move.target":    {"move": fields{"target": fields{"clusterName": nil}}},
@@ -42,7 +43,8 @@ func TestAppliedMovesGetAnIDAndKeepIt(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
 	volumes := admin(t).FederationV1alpha1().VirtualVolumes(namespace)
-	const manifest = `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"VirtualVolume","metadata":{"name":"data"},"spec":{"move":{"target":{"local":true}}}}`
+	const manifest = `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"VirtualVolume","metadata":{"name":"data"},` +
+		`"spec":{"move":{"target":{"local":true}}}}`
 	apply := func() *v1alpha1.VirtualVolume {
 		t.Helper()
 		env.Kubectl(t, manifest, "apply", "--server-side", "--namespace", namespace, "--validate=ignore", "-f", "-")
@@ -53,7 +55,8 @@ func TestAppliedMovesGetAnIDAndKeepIt(t *testing.T) {
 		return volume
 	}
 	first := apply()
-	if first.Spec.Move.ID == "" || first.Spec.Move.Verify != v1alpha1.VerifyChanged || *first.Spec.Move.EvictionTimeoutSeconds != 300 {
+	if first.Spec.Move.ID == "" || first.Spec.Move.Verify != v1alpha1.VerifyChanged ||
+		*first.Spec.Move.EvictionTimeoutSeconds != 300 {
 		t.Errorf("the move is %+v", first.Spec.Move)
 	}
 	if again := apply(); again.ResourceVersion != first.ResourceVersion || again.Spec.Move.ID != first.Spec.Move.ID {

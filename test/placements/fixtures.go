@@ -70,6 +70,7 @@ func PodOn(node string, change ...func(*corev1.Pod)) *corev1.Pod {
 // OwnedBy returns a function that sets a controller of this kind as the owner of a pod.
 func OwnedBy(apiVersion, kind string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "web", Controller: ptr.To(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "web",
+			Controller: ptr.To(true)}}
 	}
 }

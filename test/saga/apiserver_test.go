@@ -34,7 +34,8 @@ var (
 	// served has the kinds that the controllers with caches use.
 	served = map[schema.GroupVersion]map[string]metav1.APIResource{
 		corev1.SchemeGroupVersion: kindsOf(
-			"Namespace", false, "Node", false, "Pod", true, "PersistentVolume", false, "PersistentVolumeClaim", true, "Event", true,
+			"Namespace", false, "Node", false, "Pod", true, "PersistentVolume", false, "PersistentVolumeClaim",
+			true, "Event", true,
 			"ServiceAccount", true, "Secret", true),
 		appsv1.SchemeGroupVersion:         kindsOf("Deployment", true),
 		certificatesv1.SchemeGroupVersion: kindsOf("CertificateSigningRequest", false),
@@ -46,7 +47,8 @@ var (
 			"csistoragecapacities": {Name: "csistoragecapacities", Kind: "CSIStorageCapacity", Namespaced: true},
 		},
 		v1alpha1.SchemeGroupVersion: kindsOf(
-			"ForeignCluster", false, "VirtualNode", true, "VirtualVolume", true, "NamespaceMap", true, "NamespaceOffloading", true,
+			"ForeignCluster", false, "VirtualNode", true, "VirtualVolume", true, "NamespaceMap", true,
+			"NamespaceOffloading", true,
 			"ShadowVolumeClaim", true, "IdentityRequest", false, "PeeringToken", false, "ResourceRequest", true,
 			"ResourceOffer", true, "ShadowPod", true, "TunnelEndpoint", true, "NetworkConfig", true),
 	}
@@ -132,7 +134,8 @@ func discovery(path string) any {
 	case "/apis":
 		groups := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
 		for version := range served {
-			if named := (metav1.GroupVersionForDiscovery{GroupVersion: version.String(), Version: version.Version}); version.Group != "" {
+			if named := (metav1.GroupVersionForDiscovery{GroupVersion: version.String(),
+				Version: version.Version}); version.Group != "" {
 				groups.Groups = append(groups.Groups, metav1.APIGroup{
 					Name: version.Group, Versions: []metav1.GroupVersionForDiscovery{named}, PreferredVersion: named,
 				})
@@ -142,7 +145,8 @@ func discovery(path string) any {
 	}
 	for version, kinds := range served {
 		if path == "/apis/"+version.String() || path == "/api/"+version.String() {
-			list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version.String()}
+			list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+				GroupVersion: version.String()}
 			for _, resource := range kinds {
 				list.APIResources = append(list.APIResources, resource)
 			}

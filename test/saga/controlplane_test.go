@@ -133,7 +133,8 @@ func (k *controlPlane) actOnClaim(claim *corev1.PersistentVolumeClaim, all []*co
 	case class.Provisioner != driver:
 		return k.selectNode(claim)
 	}
-	first := ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
+	first := ptr.Deref(class.VolumeBindingMode,
+		storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer
 	if first && claim.Annotations[volume.AnnotationSelectedNode] == "" && !k.mounted(claim) {
 		return false
 	}
@@ -175,7 +176,8 @@ func (k *controlPlane) provision(claim *corev1.PersistentVolumeClaim, class *sto
 	pv := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
 		StorageClassName: class.Name, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 		Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes,
-		ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+			Name: claim.Name, UID: claim.UID},
 	}}
 	pv.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/data"}
 	if _, err := k.store.create(key{resource: volumes, name: "local-" + string(claim.UID)}, pv); err != nil {

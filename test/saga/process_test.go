@@ -143,7 +143,8 @@ func (s *side) run(ctx context.Context) {
 // clients returns clients of a process for a cluster, with which requests are sent as a user.
 func (p *process) clients(at *store, as user) (kubernetes.Interface, versioned.Interface) {
 	kube, federation := &kubefake.Clientset{}, &federationfake.Clientset{}
-	for fake, scheme := range map[*clienttesting.Fake]*runtime.Scheme{&kube.Fake: kubescheme.Scheme, &federation.Fake: federationscheme.Scheme} {
+	for fake, scheme := range map[*clienttesting.Fake]*runtime.Scheme{&kube.Fake: kubescheme.Scheme,
+		&federation.Fake: federationscheme.Scheme} {
 		fake.AddReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			result, err := p.ask(at, as, scheme, action)
 			return true, result, err
@@ -207,7 +208,8 @@ func describe(action clienttesting.Action) string {
 	if named, ok := action.(interface{ GetName() string }); ok {
 		name = named.GetName()
 	}
-	text := fmt.Sprintf("%s %s/%s %s/%s", action.GetVerb(), action.GetResource().Resource, action.GetSubresource(), action.GetNamespace(), name)
+	text := fmt.Sprintf("%s %s/%s %s/%s", action.GetVerb(), action.GetResource().Resource, action.GetSubresource(),
+		action.GetNamespace(), name)
 	if patch, ok := action.(clienttesting.PatchAction); ok {
 		text += " " + string(patch.GetPatch())
 	}
@@ -265,8 +267,10 @@ func createIdentity(at *store, as user, k key, wanted object) (object, error) {
 		return created, err
 	}
 	found, err := at.get(k)
-	if err == nil && !equality.Semantic.DeepEqual(found.(*v1alpha1.IdentityRequest).Spec, wanted.(*v1alpha1.IdentityRequest).Spec) {
-		return nil, apierrors.NewConflict(k.resource.GroupResource(), k.name, errors.New("this invitation was used for another request"))
+	if err == nil && !equality.Semantic.DeepEqual(found.(*v1alpha1.IdentityRequest).Spec,
+		wanted.(*v1alpha1.IdentityRequest).Spec) {
+		return nil, apierrors.NewConflict(k.resource.GroupResource(), k.name,
+			errors.New("this invitation was used for another request"))
 	}
 	return found, err
 }
@@ -308,7 +312,8 @@ func authorize(at *store, as user, verb string, k key, subresource string) error
 	}
 	binding, ok := at.objects[key{roleBindings, k.namespace, role}]
 	if ok && k.namespace != "" && slices.ContainsFunc(binding.(*rbacv1.RoleBinding).Subjects, func(s rbacv1.Subject) bool {
-		return (s.Kind == rbacv1.UserKind && s.Name == string(as)) || (isAccount && s.Kind == rbacv1.ServiceAccountKind && s.Name == name && s.Namespace == namespace)
+		return (s.Kind == rbacv1.UserKind && s.Name == string(as)) ||
+			(isAccount && s.Kind == rbacv1.ServiceAccountKind && s.Name == name && s.Namespace == namespace)
 	}) {
 		return nil
 	}

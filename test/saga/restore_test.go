@@ -149,10 +149,11 @@ func TestMirrorOfAMissingOfferIsDeleted(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Labels: of}, Spec: v1alpha1.ResourceOfferSpec{ClusterID: w.milan.id},
 		// The offer is in the state in which rome has accepted it, so that no controller changes it
 		// for another reason.
-		Status: v1alpha1.ResourceOfferStatus{Phase: v1alpha1.NegotiationAccepted, ObservedGeneration: 1, Conditions: []metav1.Condition{{
-			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: string(v1alpha1.NegotiationAccepted),
-			Message: "The offer is accepted.", ObservedGeneration: 1, LastTransitionTime: metav1.Unix(1, 0),
-		}}},
+		Status: v1alpha1.ResourceOfferStatus{Phase: v1alpha1.NegotiationAccepted, ObservedGeneration: 1,
+			Conditions: []metav1.Condition{{
+				Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: string(v1alpha1.NegotiationAccepted),
+				Message: "The offer is accepted.", ObservedGeneration: 1, LastTransitionTime: metav1.Unix(1, 0),
+			}}},
 	})
 	w.start(t)
 	// The copy is first reconciled while there is no peering.

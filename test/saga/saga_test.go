@@ -113,9 +113,11 @@ func (w *world) play(t *testing.T, s *side, k key, changed object) {
 		virtual := o.OwnerReferences[0].Name
 		node := &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: naming.NodeName(virtual), UID: uid("9"), Labels: map[string]string{
-				v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: w.servers["https://"+virtual+".example.com:6443"].id,
+				v1alpha1.LabelType:            v1alpha1.TypeVirtualNode,
+				v1alpha1.LabelRemoteClusterID: w.servers["https://"+virtual+".example.com:6443"].id,
 			}},
-			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady,
+				Status: corev1.ConditionTrue}}},
 		}
 		if _, ok := s.store.objects[key{nodes, "", node.Name}]; !ok && o.DeletionTimestamp == nil {
 			_, _ = s.store.create(key{nodes, "", node.Name}, node)
@@ -131,7 +133,8 @@ func (w *world) sign(t *testing.T, request []byte) []byte {
 		return nil
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: parsed.Subject, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
+		SerialNumber: big.NewInt(1), Subject: parsed.Subject, NotBefore: time.Now().Add(-time.Minute),
+		NotAfter:    time.Now().Add(24 * time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true,
 	}, &x509.Certificate{Subject: pkix.Name{CommonName: "cluster"}}, parsed.PublicKey, w.authority)
 	if err != nil {
@@ -213,7 +216,8 @@ func (w *world) start(t *testing.T) {
 
 func (w *world) until(t *testing.T, what string, check func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) { return check(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true,
+		func(context.Context) (bool, error) { return check(), nil })
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
@@ -224,8 +228,10 @@ func (w *world) until(t *testing.T, what string, check func() bool) {
 func peered(consumer, provider *side) func() bool {
 	return func() bool {
 		local, remote := consumer.foreignCluster(provider.name), provider.foreignCluster(consumer.name)
-		return local != nil && remote != nil && meta.IsStatusConditionTrue(local.Status.Conditions, v1alpha1.ConditionReady) &&
-			local.Status.OutgoingPeering == v1alpha1.PeeringEstablished && remote.Status.IncomingPeering == v1alpha1.PeeringEstablished
+		return local != nil && remote != nil &&
+			meta.IsStatusConditionTrue(local.Status.Conditions, v1alpha1.ConditionReady) &&
+			local.Status.OutgoingPeering == v1alpha1.PeeringEstablished &&
+			remote.Status.IncomingPeering == v1alpha1.PeeringEstablished
 	}
 }
 
@@ -341,8 +347,10 @@ func TestDirectionsOfAPeeringAreIndependent(t *testing.T) {
 				t.Errorf("%s has no namespace %s", s.name, namespace)
 			}
 		}
-		binding := s.store.objects[key{roleBindings, naming.TenantNamespace(other), "federation-tenant"}].(*rbacv1.RoleBinding)
-		if err := authorize(s.store, user(binding.Subjects[0].Name), "list", key{resource: secrets, namespace: naming.PeerNamespace(other)}, ""); err == nil {
+		binding := s.store.objects[key{roleBindings, naming.TenantNamespace(other),
+			"federation-tenant"}].(*rbacv1.RoleBinding)
+		if err := authorize(s.store, user(binding.Subjects[0].Name), "list",
+			key{resource: secrets, namespace: naming.PeerNamespace(other)}, ""); err == nil {
 			t.Errorf("%s sees the peer namespace of %s", other, s.name)
 		}
 		s.store.mu.Unlock()
@@ -409,7 +417,8 @@ func TestConcurrentInvitationsOfOneClusterAreAcceptedOnce(t *testing.T) {
 	w := newWorld(t, identity.ModeCertificate)
 	for _, token := range []string{"a", "b", "c"} {
 		id := uid(token)
-		w.milan.add(t, key{peeringTokens, "", "token-" + token}, &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{UID: id}})
+		w.milan.add(t, key{peeringTokens, "", "token-" + token},
+			&v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{UID: id}})
 		// The names differ, so that the requests do not conflict by the name of the ForeignCluster.
 		w.milan.add(t, key{identityRequests, "", naming.InvitationAccount(id)}, &v1alpha1.IdentityRequest{
 			Spec: v1alpha1.IdentityRequestSpec{ClusterID: w.rome.id, ClusterName: "rome-" + token, Request: []byte("x")},
@@ -420,7 +429,8 @@ func TestConcurrentInvitationsOfOneClusterAreAcceptedOnce(t *testing.T) {
 		w.milan.store.mu.Lock()
 		defer w.milan.store.mu.Unlock()
 		for _, k := range w.milan.store.keys(func(k key) bool { return k.resource == identityRequests }) {
-			condition := meta.FindStatusCondition(w.milan.store.objects[k].(*v1alpha1.IdentityRequest).Status.Conditions, v1alpha1.ConditionAccepted)
+			condition := meta.FindStatusCondition(w.milan.store.objects[k].(*v1alpha1.IdentityRequest).Status.Conditions,
+				v1alpha1.ConditionAccepted)
 			switch {
 			case condition == nil:
 			case condition.Status == metav1.ConditionTrue:

@@ -42,13 +42,14 @@ func one[T object](s *store, resource key) (T, bool) {
 // until waits until check returns true. It locks the stores of both clusters during the check.
 func (w *storageWorld) until(what string, check func() bool) {
 	w.Helper()
-	err := wait.PollUntilContextTimeout(w.Context(), 10*time.Millisecond, patience, true, func(context.Context) (bool, error) {
-		for _, c := range []*cluster{w.rome, w.milan} {
-			c.store.mu.Lock()
-			defer c.store.mu.Unlock()
-		}
-		return check(), nil
-	})
+	err := wait.PollUntilContextTimeout(w.Context(), 10*time.Millisecond, patience, true,
+		func(context.Context) (bool, error) {
+			for _, c := range []*cluster{w.rome, w.milan} {
+				c.store.mu.Lock()
+				defer c.store.mu.Unlock()
+			}
+			return check(), nil
+		})
 	if err != nil {
 		w.Fatalf("%s: %v", what, err)
 	}
@@ -71,7 +72,8 @@ func (w *storageWorld) createClaim() {
 	w.Helper()
 	w.add(w.rome, userClaim, &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
 		StorageClassName: ptr.To("liqo"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		Resources: corev1.VolumeResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 	}})
 }
 
@@ -114,9 +116,11 @@ func (w *storageWorld) stores(size string) func() bool {
 		if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || !ok6 {
 			return false
 		}
-		return claim.Status.Phase == corev1.ClaimBound && same(claim.Status.Capacity.Storage()) && len(claim.Status.Conditions) == 0 &&
+		return claim.Status.Phase == corev1.ClaimBound && same(claim.Status.Capacity.Storage()) &&
+			len(claim.Status.Conditions) == 0 &&
 			virtual.Status.Phase == v1alpha1.VirtualVolumeBound && same(virtual.Status.Capacity) &&
-			same(pv.Spec.Capacity.Storage()) && shadow.Status.Phase == v1alpha1.ShadowVolumeClaimBound && same(shadow.Status.Capacity) &&
+			same(pv.Spec.Capacity.Storage()) && shadow.Status.Phase == v1alpha1.ShadowVolumeClaimBound &&
+			same(shadow.Status.Capacity) &&
 			shadow.Name == backing.Name && same(backing.Status.Capacity.Storage()) && same(stored.Spec.Capacity.Storage()) &&
 			stored.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && same(taken(shadow))
 	}
@@ -125,7 +129,8 @@ func (w *storageWorld) stores(size string) func() bool {
 // taken returns the storage that a ShadowVolumeClaim uses of its consumer's quota.
 func taken(shadow *v1alpha1.ShadowVolumeClaim) *resource.Quantity {
 	var internal federation.ShadowVolumeClaim
-	if err := v1alpha1.Convert_v1alpha1_ShadowVolumeClaim_To_federation_ShadowVolumeClaim(shadow, &internal, nil); err != nil {
+	if err := v1alpha1.Convert_v1alpha1_ShadowVolumeClaim_To_federation_ShadowVolumeClaim(shadow, &internal,
+		nil); err != nil {
 		panic(err)
 	}
 	sum := corev1.ResourceList{}
@@ -155,7 +160,8 @@ func (w *storageWorld) mount() {
 
 // lives creates and deletes a claim, while the process of the cluster faulty is killed at a write.
 // It returns the number of writes by cluster.
-func lives(t *testing.T, mode storagev1.VolumeBindingMode, policy corev1.PersistentVolumeReclaimPolicy, faulty string, f fault) map[string]int {
+func lives(t *testing.T, mode storagev1.VolumeBindingMode, policy corev1.PersistentVolumeReclaimPolicy, faulty string,
+	f fault) map[string]int {
 	t.Helper()
 	w := newStorageWorld(t, mode, policy)
 	for _, c := range []*cluster{w.rome, w.milan} {
@@ -189,7 +195,8 @@ func lives(t *testing.T, mode storagev1.VolumeBindingMode, policy corev1.Persist
 		w.delete(w.rome, key{volumes, "", name})
 		w.until("milan keeps the data of a deleted claim", func() bool {
 			pv, ok := one[*corev1.PersistentVolume](w.milan.store, key{resource: volumes})
-			return ok && pv.Status.Phase == corev1.VolumeReleased && len(of[*v1alpha1.ShadowVolumeClaim](w.milan.store, key{resource: shadowClaims})) == 0 &&
+			return ok && pv.Status.Phase == corev1.VolumeReleased &&
+				len(of[*v1alpha1.ShadowVolumeClaim](w.milan.store, key{resource: shadowClaims})) == 0 &&
 				len(w.left()) == len(before)+1 && w.milan.deleted == 0
 		})
 	} else {

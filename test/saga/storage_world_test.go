@@ -150,7 +150,8 @@ func (w *storageWorld) runConsumer(l *life) error {
 		return &remote.Clients{Federation: federation}, err
 	})
 	shared := &consumer.Config{
-		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: &record.FakeRecorder{}, Shadows: consumer.NewShadows(peers),
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: &record.FakeRecorder{},
+		Shadows:   consumer.NewShadows(peers),
 		ClusterID: romeID, ClusterName: "rome", Namespace: storageNamespace,
 	}
 	capacity := consumer.NewCapacity(shared, published)
@@ -189,7 +190,8 @@ func (w *storageWorld) runProvider(l *life) error {
 
 // newStorageWorld returns both clusters. Milan's class has this binding mode, and rome's virtual
 // class this reclaim policy.
-func newStorageWorld(t *testing.T, mode storagev1.VolumeBindingMode, policy corev1.PersistentVolumeReclaimPolicy) *storageWorld {
+func newStorageWorld(t *testing.T, mode storagev1.VolumeBindingMode,
+	policy corev1.PersistentVolumeReclaimPolicy) *storageWorld {
 	t.Helper()
 	w := &storageWorld{T: t}
 	for _, c := range []**cluster{&w.rome, &w.milan} {
@@ -202,9 +204,11 @@ func newStorageWorld(t *testing.T, mode storagev1.VolumeBindingMode, policy core
 		(*c).local, (*c).remote = own.URL, peers.URL
 		t.Cleanup(own.Close)
 		t.Cleanup(peers.Close)
-		w.add(*c, key{nodes, "", "worker"}, &corev1.Node{Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "1"}}})
+		w.add(*c, key{nodes, "", "worker"},
+			&corev1.Node{Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "1"}}})
 		w.add(*c, key{classes, "", "ssd"}, &storagev1.StorageClass{
-			ObjectMeta:  metav1.ObjectMeta{Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
 			Provisioner: driver, VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(true),
 		})
 	}

@@ -92,7 +92,8 @@ func (s *store) create(k key, wanted object) (object, error) {
 			return nil, apierrors.NewNotFound(namespaces.GroupResource(), k.namespace)
 		}
 		if namespace.GetDeletionTimestamp() != nil {
-			return nil, apierrors.NewForbidden(k.resource.GroupResource(), k.name, errors.New("the namespace is being terminated"))
+			return nil, apierrors.NewForbidden(k.resource.GroupResource(), k.name,
+				errors.New("the namespace is being terminated"))
 		}
 	}
 	if _, ok := s.objects[k]; ok {
@@ -127,7 +128,8 @@ func (s *store) update(k key, wanted object, subresource string) (object, error)
 	if !ok {
 		return nil, apierrors.NewNotFound(k.resource.GroupResource(), k.name)
 	}
-	if version := wanted.GetResourceVersion(); (version != "" && version != found.GetResourceVersion()) || (wanted.GetUID() != "" && wanted.GetUID() != found.GetUID()) {
+	if version := wanted.GetResourceVersion(); (version != "" && version != found.GetResourceVersion()) ||
+		(wanted.GetUID() != "" && wanted.GetUID() != found.GetUID()) {
 		return nil, apierrors.NewConflict(k.resource.GroupResource(), k.name, errors.New("it was changed meanwhile"))
 	}
 	was, is := content(found), content(wanted)
@@ -214,7 +216,8 @@ func (s *store) delete(k key, preconditions *metav1.Preconditions) error {
 func (s *store) remove(k key, gone object) object {
 	gone = s.put(watch.Deleted, k, gone.DeepCopyObject().(object))
 	owned := s.keys(func(other key) bool {
-		return slices.ContainsFunc(s.objects[other].GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == gone.GetUID() })
+		return slices.ContainsFunc(s.objects[other].GetOwnerReferences(),
+			func(r metav1.OwnerReference) bool { return r.UID == gone.GetUID() })
 	})
 	for _, other := range owned {
 		if _, ok := s.objects[other]; ok {
@@ -242,7 +245,8 @@ func (s *store) keys(matches func(key) bool) []key {
 }
 
 // list returns the objects of a kind, as a list of the type that scheme has for it.
-func (s *store) list(scheme *runtime.Scheme, kind schema.GroupVersionKind, in key, selector labels.Selector) (runtime.Object, error) {
+func (s *store) list(scheme *runtime.Scheme, kind schema.GroupVersionKind, in key,
+	selector labels.Selector) (runtime.Object, error) {
 	list, err := scheme.New(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err != nil {
 		return nil, err
@@ -278,7 +282,8 @@ func (s *store) watch(in key, since string, selector labels.Selector) watch.Inte
 	version, _ := strconv.Atoi(since)
 	w := &watcher{store: s, restored: s.restored, events: make(chan watch.Event), stopping: make(chan struct{})}
 	matches := func(e event) bool {
-		return e.version > version && e.key.resource == in.resource && (in.namespace == "" || e.key.namespace == in.namespace) &&
+		return e.version > version && e.key.resource == in.resource &&
+			(in.namespace == "" || e.key.namespace == in.namespace) &&
 			selector.Matches(labels.Set(e.Object.(object).GetLabels()))
 	}
 	go w.run(matches)

@@ -29,8 +29,8 @@ This page is written by ` + "`go test ./test/settings -update`" + ` from the com
 Not in the table are:
 
 - ` + "`Move`" + ` and a phase, of events on claims and VirtualVolumes: see [the phases of a move](moving-volumes.md).
-- ` + "`NamespaceRefused`, `NamespaceFailed` and `NamespaceConflict`" + `, of events on a NamespaceOffloading: the provider
-  refuses the remote namespace, could not create it, or has another namespace of that name.
+- ` + "`NamespaceRefused`, `NamespaceFailed` and `NamespaceConflict`" + `, of events on a NamespaceOffloading: the
+  provider refuses the remote namespace, could not create it, or has another namespace of that name.
 - Reasons of the provider's events on a remote pod. They become events on the local pod, and the message begins with
   the name of the provider.
 
@@ -150,7 +150,8 @@ func collectReasons(directory string, reasons, rows map[string]string) error {
 					note(n.Value)
 				}
 			case *ast.CallExpr:
-				if called, ok := n.Fun.(*ast.SelectorExpr); ok && (called.Sel.Name == "Event" || called.Sel.Name == "Eventf") && len(n.Args) > 3 {
+				if called, ok := n.Fun.(*ast.SelectorExpr); ok && (called.Sel.Name == "Event" || called.Sel.Name == "Eventf") &&
+					len(n.Args) > 3 {
 					note(n.Args[2])
 				}
 			}

@@ -110,7 +110,8 @@ func browse(ctx context.Context) ([]product, error) {
 		if err != nil {
 			return nil, err
 		}
-		products = append(products, product{fmt.Sprint(name), fmt.Sprint(price["amount"], " ", price["currency"]), left[fmt.Sprint(name)]})
+		products = append(products, product{fmt.Sprint(name), fmt.Sprint(price["amount"], " ", price["currency"]),
+			left[fmt.Sprint(name)]})
 	}
 	return products, nil
 }
@@ -150,7 +151,8 @@ func prices(ctx context.Context) error {
 			for _, p := range products {
 				if p.Name == wanted {
 					cents := p.Cents * (100 + tax) / 100
-					return map[string]any{"amount": fmt.Sprintf("%d.%02d", cents/100, cents%100), "currency": env("CURRENCY", "EUR")}, nil
+					return map[string]any{"amount": fmt.Sprintf("%d.%02d", cents/100, cents%100),
+						"currency": env("CURRENCY", "EUR")}, nil
 				}
 			}
 			return nil, grpcstatus.Errorf(codes.NotFound, "there is no product %q", wanted)

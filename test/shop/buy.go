@@ -104,7 +104,8 @@ func payment(ctx context.Context) error {
 	}
 	return serveRPC(ctx, "shop.Payment", map[string]method{
 		"Charge": func(_ context.Context, in *structpb.Struct) (map[string]any, error) {
-			return map[string]any{"receipt": sign(key, in.Fields["for"].GetStringValue(), in.Fields["amount"].GetStringValue())}, nil
+			return map[string]any{"receipt": sign(key, in.Fields["for"].GetStringValue(),
+				in.Fields["amount"].GetStringValue())}, nil
 		},
 	})
 }

@@ -94,7 +94,8 @@ func ask[T any](ctx context.Context, method, url string) (T, error) {
 		return got, fmt.Errorf("%s %s: %w", method, url, err)
 	}
 	if response.StatusCode/100 != 2 {
-		return got, status{response.StatusCode, fmt.Sprintf("%s %s: %s: %s", method, url, response.Status, bytes.TrimSpace(text))}
+		return got, status{response.StatusCode,
+			fmt.Sprintf("%s %s: %s: %s", method, url, response.Status, bytes.TrimSpace(text))}
 	}
 	if err := json.Unmarshal(text, &got); err != nil {
 		return got, fmt.Errorf("%s %s: %w", method, url, err)

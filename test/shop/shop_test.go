@@ -42,11 +42,13 @@ type town struct {
 func newTown(t *testing.T) *town {
 	dir := t.TempDir()
 	products := filepath.Join(dir, "products.json")
-	if err := os.WriteFile(products, []byte(`[{"name": "bread", "cents": 250}, {"name": "wine & cheese", "cents": 1200}]`), 0o600); err != nil {
+	if err := os.WriteFile(products, []byte(`[{"name": "bread", "cents": 250}, {"name": "wine & cheese", "cents": 1200}]`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := &town{t: t, addresses: map[string]string{}, environment: append(os.Environ(),
-		"SHOP_TEST_ROLE=1", "PRODUCTS="+products, "DATA="+dir, "TAX=10", "PAYMENT_KEY=secret", "TITLE=The corner shop", "COUNT=2")}
+		"SHOP_TEST_ROLE=1", "PRODUCTS="+products, "DATA="+dir, "TAX=10", "PAYMENT_KEY=secret",
+		"TITLE=The corner shop", "COUNT=2")}
 	a, b := rand.IntN(200)+20, rand.IntN(250)+1
 	for i, role := range slices.Sorted(maps.Keys(roles)) {
 		address := fmt.Sprintf("127.%d.%d.%d:8080", a, b, i+1)
@@ -122,7 +124,8 @@ func (s *town) send(method, role, path string) (int, string) {
 
 func TestTheWholeShopSells(t *testing.T) {
 	s := newTown(t)
-	for _, role := range []string{"front", "catalog", "prices", "recommend", "cart", "orders", "payment", "shipping", "meter"} {
+	for _, role := range []string{"front", "catalog", "prices", "recommend", "cart", "orders", "payment",
+		"shipping", "meter"} {
 		s.open(role)
 	}
 	endStock := s.open("stock")
@@ -136,7 +139,8 @@ func TestTheWholeShopSells(t *testing.T) {
 	if code != http.StatusOK {
 		t.Fatalf("the page: %d %s", code, page)
 	}
-	for _, want := range []string{"The corner shop", "bread: 2.75 EUR, 2 left", "wine &amp; cheese: 13.20 EUR, 2 left", "0 in the cart"} {
+	for _, want := range []string{"The corner shop", "bread: 2.75 EUR, 2 left", "wine &amp; cheese: 13.20 EUR, 2 left",
+		"0 in the cart"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
@@ -149,7 +153,8 @@ func TestTheWholeShopSells(t *testing.T) {
 	}
 	code, answer := s.send(http.MethodPost, "front", "/checkout")
 	receipt := sign("secret", "wine & cheese", "13.20 EUR")
-	one := fmt.Sprintf(`{"product":"wine \u0026 cheese","paid":"13.20 EUR","receipt":"%s","tracking":"pigeon-%s"}`, receipt, receipt)
+	one := fmt.Sprintf(`{"product":"wine \u0026 cheese","paid":"13.20 EUR","receipt":"%s","tracking":"pigeon-%s"}`,
+		receipt, receipt)
 	if diff := cmp.Diff("["+one+","+one+"]", answer); code != http.StatusOK || diff != "" {
 		t.Errorf("the orders: %d (-want +got)\n%s", code, diff)
 	}
@@ -160,7 +165,8 @@ func TestTheWholeShopSells(t *testing.T) {
 	}
 	s.open("stock")
 	s.send(http.MethodPost, "front", "/cart?product=wine+%26+cheese")
-	if code, answer := s.send(http.MethodPost, "front", "/checkout"); code != http.StatusConflict || !strings.Contains(answer, "sold out") {
+	if code, answer := s.send(http.MethodPost, "front", "/checkout"); code != http.StatusConflict ||
+		!strings.Contains(answer, "sold out") {
 		t.Errorf("a third bottle: %d %s, want a conflict", code, answer)
 	}
 }
@@ -193,7 +199,8 @@ func TestBadRequestsAreRefused(t *testing.T) {
 
 func TestAnUnknownRoleIsExplained(t *testing.T) {
 	var out strings.Builder
-	if code := run(t.Context(), []string{"bakery"}, &out); code != 64 || !strings.Contains(out.String(), "cart, catalog, front") {
+	if code := run(t.Context(), []string{"bakery"}, &out); code != 64 ||
+		!strings.Contains(out.String(), "cart, catalog, front") {
 		t.Errorf("%d %s", code, out.String())
 	}
 }

@@ -88,7 +88,8 @@ func seed(ctx context.Context) error {
 	}
 	names, _ := listed["products"].([]any)
 	for _, name := range names {
-		if _, err := ask[map[string]int](ctx, http.MethodPost, stockURL+"/fill?"+query("product", fmt.Sprint(name), "count", env("COUNT", "1000"))); err != nil {
+		if _, err := ask[map[string]int](ctx, http.MethodPost,
+			stockURL+"/fill?"+query("product", fmt.Sprint(name), "count", env("COUNT", "1000"))); err != nil {
 			return err
 		}
 		slog.Info("filled", "product", name)

@@ -13,7 +13,9 @@ import (
 
 var (
 	// guarded matches the kinds of chart manifests that docs/security.md has to explain.
-	guarded = regexp.MustCompile(`(?m)^kind: (?:Cluster)?(?:Role|ServiceAccount|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|NetworkPolicy)\nmetadata:\n  name: (\S+)`)
+	guarded = regexp.MustCompile(
+		`(?m)^kind: (?:Cluster)?(?:Role|ServiceAccount|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|` +
+			`NetworkPolicy)\nmetadata:\n  name: (\S+)`)
 	// quotedTest matches names of tests on that page.
 	quotedTest = regexp.MustCompile("`((?:Test|[A-Z])[A-Za-z0-9]+[a-z][A-Z][A-Za-z0-9]+)`")
 	// words matches names on that page that look like tests and are kinds.
@@ -85,7 +87,8 @@ func TestSecurityPageNamesTestsThatExist(t *testing.T) {
 			continue
 		}
 		named++
-		if name := strings.TrimPrefix(match[1], "Test"); !strings.Contains(tests.String(), "func Test"+name+"(") && !strings.Contains(tests.String(), `"`+name+`"`) {
+		if name := strings.TrimPrefix(match[1], "Test"); !strings.Contains(tests.String(),
+			"func Test"+name+"(") && !strings.Contains(tests.String(), `"`+name+`"`) {
 			t.Errorf("no test is called %s", match[1])
 		}
 	}

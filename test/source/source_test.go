@@ -27,7 +27,8 @@ func inspect(t *testing.T, visit func(position string, node ast.Node)) {
 	files := 0
 	for _, folder := range programs {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(entry.Name(), "zz_generated") {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+				strings.HasPrefix(entry.Name(), "zz_generated") {
 				return err
 			}
 			files++
@@ -120,7 +121,8 @@ func TestTLSVerifiedByDefault(t *testing.T) {
 			return
 		}
 		field := name(pair.Key)
-		if (field == "InsecureSkipVerify" || field == "Insecure" || field == "InsecureSkipTLSVerify") && name(pair.Value) != "false" {
+		if (field == "InsecureSkipVerify" || field == "Insecure" || field == "InsecureSkipTLSVerify") &&
+			name(pair.Value) != "false" {
 			t.Errorf("%s: %s is set", position, field)
 		}
 	})

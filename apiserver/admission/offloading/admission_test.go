@@ -33,8 +33,10 @@ func TestOnlyNamespacesOfUsersAreOffloaded(t *testing.T) {
 	if plugin.ValidateInitialization() == nil {
 		t.Error("a plugin without a client is ready")
 	}
-	plugin.SetExternalKubeClientSet(fake.NewClientset(terminating, namespace("web", ""), namespace("default", ""), namespace("kube-system", ""), namespace("liqo", ""),
-		namespace("liqo-peer-milan", v1alpha1.RolePeer), namespace("liqo-tenant-milan", v1alpha1.RoleTenant), namespace("web-rome", v1alpha1.RoleRemoteNamespace)))
+	plugin.SetExternalKubeClientSet(fake.NewClientset(terminating, namespace("web", ""), namespace("default", ""),
+		namespace("kube-system", ""), namespace("liqo", ""),
+		namespace("liqo-peer-milan", v1alpha1.RolePeer), namespace("liqo-tenant-milan", v1alpha1.RoleTenant),
+		namespace("web-rome", v1alpha1.RoleRemoteNamespace)))
 	if err := plugin.ValidateInitialization(); err != nil {
 		t.Error(err)
 	}
@@ -76,6 +78,8 @@ func TestOtherRequestsPass(t *testing.T) {
 }
 
 func attributes(resource, subresource, namespace string) admission.Attributes {
-	return admission.NewAttributesRecord(&federation.NamespaceOffloading{}, nil, v1alpha1.SchemeGroupVersion.WithKind("NamespaceOffloading"),
-		namespace, v1alpha1.NamespaceOffloadingName, v1alpha1.SchemeGroupVersion.WithResource(resource), subresource, admission.Create, &metav1.CreateOptions{}, false, nil)
+	return admission.NewAttributesRecord(&federation.NamespaceOffloading{}, nil,
+		v1alpha1.SchemeGroupVersion.WithKind("NamespaceOffloading"),
+		namespace, v1alpha1.NamespaceOffloadingName, v1alpha1.SchemeGroupVersion.WithResource(resource), subresource,
+		admission.Create, &metav1.CreateOptions{}, false, nil)
 }

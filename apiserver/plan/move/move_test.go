@@ -417,7 +417,8 @@ func TestPlanNamesPathPodsBudgetsAndDowntime(t *testing.T) {
 	}
 	request.Quotas = []*corev1.ResourceQuota{{
 		ObjectMeta: metav1.ObjectMeta{Name: "limits"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("1Gi")}},
+		Spec: corev1.ResourceQuotaSpec{
+			Hard: corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("1Gi")}},
 	}}
 	plan, errs := request.Plan()
 	if len(errs) > 0 {
@@ -463,7 +464,8 @@ func TestPlanWarnsOfPodAntiAffinity(t *testing.T) {
 		"pods of another application":   {func(r *Request) { r.Pods[1].Labels = nil }, false},
 		"nodes without the label":       {func(r *Request) { r.Nodes[1].Labels = nil }, false},
 		"several nodes": {func(r *Request) {
-			r.Nodes = append(r.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-3", Labels: map[string]string{corev1.LabelHostname: "worker-3"}}})
+			r.Nodes = append(r.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-3",
+				Labels: map[string]string{corev1.LabelHostname: "worker-3"}}})
 			stored(r)
 			r.Spec.Target = v1alpha1.MoveTarget{Local: true}
 		}, false},
@@ -484,7 +486,8 @@ func TestPlanWarnsOfPodAntiAffinity(t *testing.T) {
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			warned := slices.ContainsFunc(plan.Warnings, func(warning string) bool { return strings.Contains(warning, "because pod db-1 runs there") })
+			warned := slices.ContainsFunc(plan.Warnings,
+				func(warning string) bool { return strings.Contains(warning, "because pod db-1 runs there") })
 			if warned != test.want {
 				t.Errorf("warnings %q", plan.Warnings)
 			}

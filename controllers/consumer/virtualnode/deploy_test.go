@@ -135,13 +135,15 @@ func TestKubeletHasTheURLOfTheConsumersAPIServer(t *testing.T) {
 		if errs := options.Validate(); (len(errs) == 0) != (address != "") {
 			t.Errorf("through tunnels, %q: %v", server, errs)
 		}
-		if got := options.ConsumerAPIServerAddress(); got.IsValid() != (address != "") || got.IsValid() && got.String() != address {
+		if got := options.ConsumerAPIServerAddress(); got.IsValid() != (address != "") || got.IsValid() &&
+			got.String() != address {
 			t.Errorf("through tunnels, the address of %q is %s", server, got)
 		}
 		if options.ConsumerAPIServerThroughTunnels = false; options.ConsumerAPIServerAddress().IsValid() {
 			t.Errorf("%q has an address in tunnels without --consumer-api-server-through-tunnels", server)
 		}
-		if got := slices.Contains(arguments(server, address != ""), "--consumer-api-server-through-tunnel"); got != (address != "") {
+		if got := slices.Contains(arguments(server, address != ""),
+			"--consumer-api-server-through-tunnel"); got != (address != "") {
 			t.Errorf("%q: --consumer-api-server-through-tunnel is set: %t", server, got)
 		}
 	}

@@ -53,7 +53,8 @@ func TestChangeWritesSpecAndStatus(t *testing.T) {
 	Change(c, "liqo-peer-milan", "milan", &v1alpha1.VirtualNode{}, func(node *v1alpha1.VirtualNode) {
 		node.Spec.ClusterID, node.Status.Pods = "milan-id", 3
 	})
-	if got := Read(c, "liqo-peer-milan", "milan", &v1alpha1.VirtualNode{}); got.Spec.ClusterID != "milan-id" || got.Status.Pods != 3 {
+	if got := Read(c, "liqo-peer-milan", "milan", &v1alpha1.VirtualNode{}); got.Spec.ClusterID != "milan-id" ||
+		got.Status.Pods != 3 {
 		t.Errorf("cluster ID %q and %d pods, want milan-id and 3", got.Spec.ClusterID, got.Status.Pods)
 	}
 }

@@ -22,10 +22,11 @@ import (
 )
 
 func tunnel(local, remote string) *v1alpha1.TunnelEndpoint {
-	return &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "milan"}, Spec: v1alpha1.TunnelEndpointSpec{
-		Local:  []v1alpha1.CIDRMapping{{CIDR: local, Mapped: local}},
-		Remote: []v1alpha1.CIDRMapping{{CIDR: "10.9.0.0/16", Mapped: remote}},
-	}}
+	return &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "milan"},
+		Spec: v1alpha1.TunnelEndpointSpec{
+			Local:  []v1alpha1.CIDRMapping{{CIDR: local, Mapped: local}},
+			Remote: []v1alpha1.CIDRMapping{{CIDR: "10.9.0.0/16", Mapped: remote}},
+		}}
 }
 
 func message(status v1alpha1.ClusterInfoStatus, kind string) string {
@@ -45,8 +46,9 @@ func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
 			objects: []client.Object{node("a")}, known: "False PodRangesUnknown", consistent: "True SourcesAgree",
 		},
 		"a CNI that uses other ranges than nodes have": {
-			objects: []client.Object{node("a", "10.244.0.0/24"), ipPool("default-ipv4-ippool", "192.168.0.0/16"), kubeadm("10.244.0.0/16", "10.96.0.0/12")},
-			pods:    []string{"192.168.0.0/16 Calico"}, reserved: []string{"10.244.0.0/16 Kubeadm", "10.244.0.0/24 Node"},
+			objects: []client.Object{node("a", "10.244.0.0/24"), ipPool("default-ipv4-ippool", "192.168.0.0/16"),
+				kubeadm("10.244.0.0/16", "10.96.0.0/12")},
+			pods: []string{"192.168.0.0/16 Calico"}, reserved: []string{"10.244.0.0/16 Kubeadm", "10.244.0.0/24 Node"},
 			known: "True Detected", consistent: "False SourcesDisagree",
 			says: []string{"Calico has 192.168.0.0/16 for Pods, and Kubeadm has 10.244.0.0/16", "the first ranges are in use"},
 		},
@@ -77,8 +79,9 @@ func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
 			says: []string{"net-conf.json"},
 		},
 		"a range that a tunnel uses for a peer": {
-			objects: []client.Object{node("a", "10.244.0.0/24"), node("b", "10.50.0.0/24"), tunnel("10.244.0.0/24", "10.50.0.0/16")},
-			pods:    []string{"10.244.0.0/24 Node"}, known: "True Detected", consistent: "False RangeTakenByPeer",
+			objects: []client.Object{node("a", "10.244.0.0/24"), node("b", "10.50.0.0/24"),
+				tunnel("10.244.0.0/24", "10.50.0.0/16")},
+			pods: []string{"10.244.0.0/24 Node"}, known: "True Detected", consistent: "False RangeTakenByPeer",
 			says: []string{"10.50.0.0/24, which Node has for Pods, overlaps a range of peer milan"},
 		},
 	} {
@@ -127,7 +130,8 @@ func TestRangesOfAnEstablishedTunnelStayInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := w.pass()
-	if diff := cmp.Diff([]string{"10.48.0.0/16 Calico", "10.244.0.0/16 Calico"}, of(status, v1alpha1.RangeOfPods)); diff != "" {
+	if diff := cmp.Diff([]string{"10.48.0.0/16 Calico", "10.244.0.0/16 Calico"},
+		of(status, v1alpha1.RangeOfPods)); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
 	if got := reason(status, v1alpha1.ConditionRangesConsistent); got != "False RangesRetained" {
@@ -153,7 +157,8 @@ func TestManyNodesAreAggregated(t *testing.T) {
 	for i := range 2 * maxNodeRanges {
 		n := node(fmt.Sprintf("node-%d", i), fmt.Sprintf("10.%d.%d.0/24", 100+i/256, i%256))
 		// Every other address, so that none can be merged.
-		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("172.18.%d.%d", i/100, 2*(i%100))}}
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP,
+			Address: fmt.Sprintf("172.18.%d.%d", i/100, 2*(i%100))}}
 		objects = append(objects, n)
 	}
 	status := newWorld(t, objects...).pass()
@@ -163,7 +168,8 @@ func TestManyNodesAreAggregated(t *testing.T) {
 	}
 	for _, object := range objects {
 		n := object.(*corev1.Node)
-		if address := netip.MustParseAddr(n.Status.Addresses[0].Address); !netmap.Covers(ranges.Nodes, netip.PrefixFrom(address, 32)) {
+		if address := netip.MustParseAddr(n.Status.Addresses[0].Address); !netmap.Covers(ranges.Nodes,
+			netip.PrefixFrom(address, 32)) {
 			t.Fatalf("%s is in no range of nodes", address)
 		}
 		if !netmap.Covers(ranges.Pods, netip.MustParsePrefix(n.Spec.PodCIDRs[0])) {
@@ -175,7 +181,8 @@ func TestManyNodesAreAggregated(t *testing.T) {
 func TestAnAggregateContainsEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cidrs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) netip.Prefix {
-			address := netip.AddrFrom4([4]byte{10, rapid.Byte().Draw(t, "2"), rapid.Byte().Draw(t, "3"), rapid.Byte().Draw(t, "4")})
+			address := netip.AddrFrom4([4]byte{10, rapid.Byte().Draw(t, "2"), rapid.Byte().Draw(t, "3"),
+				rapid.Byte().Draw(t, "4")})
 			return netip.PrefixFrom(address, rapid.IntRange(8, 32).Draw(t, "bits")).Masked()
 		}), 1, 40).Draw(t, "cidrs")
 		most := rapid.IntRange(1, 20).Draw(t, "most")

@@ -85,7 +85,8 @@ func configMap(namespace, name string, data map[string]string) *corev1.ConfigMap
 
 // kubeadm is ConfigMap kubeadm-config as kubeadm init writes it.
 func kubeadm(pods, services string) *corev1.ConfigMap {
-	return configMap("kube-system", "kubeadm-config", map[string]string{"ClusterConfiguration": fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
+	return configMap("kube-system", "kubeadm-config", map[string]string{
+		"ClusterConfiguration": fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
 caCertificateValidityPeriod: 87600h0m0s
 clusterName: kubernetes
 kind: ClusterConfiguration
@@ -98,7 +99,8 @@ networking:
 }
 
 func flannel(namespace, conf string) *corev1.ConfigMap {
-	return configMap(namespace, "kube-flannel-cfg", map[string]string{"cni-conf.json": `{"name":"cbr0"}`, "net-conf.json": conf})
+	return configMap(namespace, "kube-flannel-cfg",
+		map[string]string{"cni-conf.json": `{"name":"cbr0"}`, "net-conf.json": conf})
 }
 
 func cilium(data map[string]string) *corev1.ConfigMap {
@@ -112,7 +114,8 @@ func object(apiVersion, kind, name string, spec map[string]any) *unstructured.Un
 }
 
 func ipPool(name, cidr string, more ...any) *unstructured.Unstructured {
-	spec := map[string]any{"cidr": cidr, "ipipMode": "Always", "natOutgoing": true, "blockSize": int64(26), "nodeSelector": "all()"}
+	spec := map[string]any{"cidr": cidr, "ipipMode": "Always", "natOutgoing": true, "blockSize": int64(26),
+		"nodeSelector": "all()"}
 	for i := 0; i < len(more); i += 2 {
 		spec[more[i].(string)] = more[i+1]
 	}
@@ -124,13 +127,15 @@ func ciliumNode(name string, ipam map[string]any) *unstructured.Unstructured {
 }
 
 func serviceCIDR(cidrs ...string) *networkingv1.ServiceCIDR {
-	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
+	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"},
+		Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
 }
 
 func runningPod(name, nodeName, ip string, hostNetwork bool) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: nodeName, HostNetwork: hostNetwork},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: ip}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       corev1.PodSpec{NodeName: nodeName, HostNetwork: hostNetwork},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: ip}}},
 	}
 }
 
@@ -140,36 +145,45 @@ func TestRangesOfEachDistributionAreDetected(t *testing.T) {
 		pods, services []string
 	}{
 		"kubeadm, and a CNI that uses the podCIDRs of nodes": {
-			[]client.Object{node("a", "10.244.0.0/24"), node("b", "10.244.1.0/24"), kubeadm("10.244.0.0/16", "10.96.0.0/12"), serviceCIDR("10.96.0.0/12")},
+			[]client.Object{node("a", "10.244.0.0/24"), node("b", "10.244.1.0/24"), kubeadm("10.244.0.0/16", "10.96.0.0/12"),
+				serviceCIDR("10.96.0.0/12")},
 			[]string{"10.244.0.0/16 Kubeadm"}, []string{"10.96.0.0/12 ServiceCIDR"},
 		},
 		"kubeadm with two families": {
-			[]client.Object{node("a", "10.244.0.0/24", "fd00:10:244::/64"), kubeadm("10.244.0.0/16,fd00:10:244::/56", "10.96.0.0/16,fd00:10:96::/112")},
-			[]string{"10.244.0.0/16 Kubeadm", "fd00:10:244::/56 Kubeadm"}, []string{"10.96.0.0/16 Kubeadm", "fd00:10:96::/112 Kubeadm"},
+			[]client.Object{node("a", "10.244.0.0/24", "fd00:10:244::/64"),
+				kubeadm("10.244.0.0/16,fd00:10:244::/56", "10.96.0.0/16,fd00:10:96::/112")},
+			[]string{"10.244.0.0/16 Kubeadm", "fd00:10:244::/56 Kubeadm"},
+			[]string{"10.96.0.0/16 Kubeadm", "fd00:10:96::/112 Kubeadm"},
 		},
 		"k3s without flags": {
-			[]client.Object{k3sServer(`["server","--write-kubeconfig-mode","0644"]`, "10.42.0.0/24"), serviceCIDR("10.43.0.0/16")},
+			[]client.Object{k3sServer(`["server","--write-kubeconfig-mode","0644"]`, "10.42.0.0/24"),
+				serviceCIDR("10.43.0.0/16")},
 			[]string{"10.42.0.0/16 K3s"}, []string{"10.43.0.0/16 ServiceCIDR"},
 		},
 		"k3s with flags": {
-			[]client.Object{k3sServer(`["server","--cluster-cidr","10.50.0.0/16,fd00:50::/56","--service-cidr","10.51.0.0/16"]`, "10.50.0.0/24", "fd00:50::/64")},
+			[]client.Object{k3sServer(`["server","--cluster-cidr","10.50.0.0/16,fd00:50::/56","--service-cidr","10.51.0.0/16"]`,
+				"10.50.0.0/24", "fd00:50::/64")},
 			[]string{"10.50.0.0/16 K3s", "fd00:50::/56 K3s"}, []string{"10.51.0.0/16 K3s"},
 		},
 		"k3s agents name nothing": {
 			[]client.Object{k3sServer(`["agent"]`, "10.42.1.0/24")}, []string{"10.42.1.0/24 Node"}, nil,
 		},
 		"Flannel": {
-			[]client.Object{node("a", "10.244.0.0/24"), flannel("kube-flannel", `{"Network":"10.244.0.0/16","EnableNFTables":false,"Backend":{"Type":"vxlan"}}`)},
+			[]client.Object{node("a", "10.244.0.0/24"),
+				flannel("kube-flannel", `{"Network":"10.244.0.0/16","EnableNFTables":false,"Backend":{"Type":"vxlan"}}`)},
 			[]string{"10.244.0.0/16 Flannel"}, nil,
 		},
 		"Flannel with two families, where older versions were installed": {
-			[]client.Object{flannel("kube-system", `{"Network":"10.244.0.0/16","EnableIPv6":true,"IPv6Network":"fd00:244::/56","Backend":{"Type":"vxlan"}}`)},
+			[]client.Object{flannel("kube-system",
+				`{"Network":"10.244.0.0/16","EnableIPv6":true,"IPv6Network":"fd00:244::/56","Backend":{"Type":"vxlan"}}`)},
 			[]string{"10.244.0.0/16 Flannel", "fd00:244::/56 Flannel"}, nil,
 		},
 		"Calico with several pools": {
 			[]client.Object{
-				ipPool("default-ipv4-ippool", "192.168.0.0/16"), ipPool("old", "10.48.0.0/16", "disabled", true), ipPool("default-ipv6-ippool", "fd00:192::/64"),
-				ipPool("load-balancers", "10.90.0.0/24", "allowedUses", []any{"LoadBalancer"}), kubeadm("192.168.0.0/16", "10.96.0.0/12"),
+				ipPool("default-ipv4-ippool", "192.168.0.0/16"), ipPool("old", "10.48.0.0/16", "disabled", true),
+				ipPool("default-ipv6-ippool", "fd00:192::/64"),
+				ipPool("load-balancers", "10.90.0.0/24", "allowedUses", []any{"LoadBalancer"}),
+				kubeadm("192.168.0.0/16", "10.96.0.0/12"),
 			},
 			[]string{"10.48.0.0/16 Calico", "192.168.0.0/16 Calico", "fd00:192::/64 Calico"}, []string{"10.96.0.0/12 Kubeadm"},
 		},
@@ -180,23 +194,27 @@ func TestRangesOfEachDistributionAreDetected(t *testing.T) {
 			[]string{"10.0.0.0/16 Cilium", "10.1.0.0/16 Cilium"}, nil,
 		},
 		"Cilium with the podCIDRs of nodes": {
-			[]client.Object{node("a", "10.244.0.0/24"), cilium(map[string]string{"ipam": "kubernetes", "cluster-pool-ipv4-cidr": "10.0.0.0/8"})},
+			[]client.Object{node("a", "10.244.0.0/24"),
+				cilium(map[string]string{"ipam": "kubernetes", "cluster-pool-ipv4-cidr": "10.0.0.0/8"})},
 			[]string{"10.244.0.0/24 Node"}, nil,
 		},
 		"Cilium with several pools": {
 			[]client.Object{
 				cilium(map[string]string{"ipam": "multi-pool"}),
-				ciliumNode("a", map[string]any{"pools": map[string]any{"allocated": []any{map[string]any{"pool": "default", "cidrs": []any{"10.10.0.0/27", "10.20.0.0/27"}}}}}),
+				ciliumNode("a", map[string]any{"pools": map[string]any{"allocated": []any{
+					map[string]any{"pool": "default", "cidrs": []any{"10.10.0.0/27", "10.20.0.0/27"}}}}}),
 				ciliumNode("b", map[string]any{"podCIDRs": []any{"10.30.0.0/24"}}),
 			},
 			[]string{"10.10.0.0/27 Cilium", "10.20.0.0/27 Cilium", "10.30.0.0/24 Cilium"}, nil,
 		},
 		"nodes with podCIDRs alone": {
-			[]client.Object{node("b", "10.244.1.0/24"), node("a", "10.244.0.0/24")}, []string{"10.244.0.0/24 Node", "10.244.1.0/24 Node"}, nil,
+			[]client.Object{node("b", "10.244.1.0/24"), node("a", "10.244.0.0/24")},
+			[]string{"10.244.0.0/24 Node", "10.244.1.0/24 Node"}, nil,
 		},
 		"nodes without podCIDRs, and running pods": {
 			[]client.Object{
-				node("a"), runningPod("web", "a", "100.64.7.9", false), runningPod("db", "a", "100.64.7.200", false), runningPod("proxy", "a", "192.0.2.1", true),
+				node("a"), runningPod("web", "a", "100.64.7.9", false), runningPod("db", "a", "100.64.7.200", false),
+				runningPod("proxy", "a", "192.0.2.1", true),
 				runningPod("offloaded", "liqo-milan", "10.99.0.1", false),
 			},
 			[]string{"100.64.7.0/24 Pod"}, nil,
@@ -233,7 +251,8 @@ func TestAddressesOfNodesAndAPIServersAreRanges(t *testing.T) {
 	virtual.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "172.31.0.1"}}
 	servers := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.168.1.1"}}, {Addresses: []string{"192.168.7.53"}}}}
-	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressPool, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}},
+	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressPool,
+		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}},
 		Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.255.192.0/18"}}}
 	w := newWorld(t, n, virtual, servers, pool)
 	w.Values.ReservedCIDRs = []string{"172.20.0.0/16"}

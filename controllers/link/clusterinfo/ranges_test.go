@@ -36,7 +36,8 @@ func TestRangesAreThoseOfClusterInfoLocal(t *testing.T) {
 	}
 	expect("before any is detected", netmap.Ranges{})
 	kittest.Change(cluster, "", v1alpha1.ClusterInfoName, info, func(info *v1alpha1.ClusterInfo) {
-		info.Status.Ranges = []v1alpha1.ClusterRange{{Use: v1alpha1.RangeOfPods, CIDR: "10.1.0.0/16", Source: v1alpha1.SourceNode}}
+		info.Status.Ranges = []v1alpha1.ClusterRange{{Use: v1alpha1.RangeOfPods, CIDR: "10.1.0.0/16",
+			Source: v1alpha1.SourceNode}}
 	})
 	expect("once they are detected", netmap.Ranges{Pods: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}})
 }
@@ -44,7 +45,8 @@ func TestRangesAreThoseOfClusterInfoLocal(t *testing.T) {
 func TestClusterInfosWithOtherRangesAreSelected(t *testing.T) {
 	of := func(cidr, version string) *v1alpha1.ClusterInfo {
 		return &v1alpha1.ClusterInfo{Status: v1alpha1.ClusterInfoStatus{
-			Version: version, Ranges: []v1alpha1.ClusterRange{{Use: v1alpha1.RangeOfPods, CIDR: cidr, Source: v1alpha1.SourceNode}},
+			Version: version, Ranges: []v1alpha1.ClusterRange{{Use: v1alpha1.RangeOfPods, CIDR: cidr,
+				Source: v1alpha1.SourceNode}},
 		}}
 	}
 	for name, test := range map[string]struct {

@@ -90,7 +90,8 @@ func TestTheServiceLeadsToTheActiveGateway(t *testing.T) {
 	}
 	node := func(name string, addresses ...string) *corev1.Node { return ptr.To(nodeWith(name, addresses...)) }
 	expect("without a Service", "no slice")
-	w.put(node("a", "I 10.0.0.1", "E 192.0.2.1"), node("b", "I fd00::2", "I 10.0.0.2"), ptr.To(podOn("a")), ptr.To(podOn("b")))
+	w.put(node("a", "I 10.0.0.1", "E 192.0.2.1"), node("b", "I fd00::2", "I 10.0.0.2"), ptr.To(podOn("a")),
+		ptr.To(podOn("b")))
 	service := serviceOf(corev1.ServiceTypeNodePort, corev1.ServiceExternalTrafficPolicyLocal)
 	service.UID = "service"
 	w.put(service)
@@ -112,7 +113,8 @@ func TestTheServiceLeadsToTheActiveGateway(t *testing.T) {
 	if owner := slice.OwnerReferences; len(owner) != 1 || owner[0].UID != service.UID || owner[0].Kind != "Service" {
 		t.Errorf("its owners are %v", owner)
 	}
-	if name := *slice.Ports[0].Name; slice.Labels[discoveryv1.LabelServiceName] != service.Name || name != "wireguard" || *slice.Ports[0].Protocol != corev1.ProtocolUDP {
+	if name := *slice.Ports[0].Name; slice.Labels[discoveryv1.LabelServiceName] != service.Name || name != "wireguard" ||
+		*slice.Ports[0].Protocol != corev1.ProtocolUDP {
 		t.Errorf("labels %v and ports %v, want the labels and ports of the Service", slice.Labels, slice.Ports)
 	}
 
@@ -128,12 +130,14 @@ func TestTheServiceLeadsToTheActiveGateway(t *testing.T) {
 func TestAnEndpointSliceOfAnotherOwnerIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.put(&discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: v1alpha1.GatewayName}, AddressType: discoveryv1.AddressTypeIPv4,
+		ObjectMeta:  metav1.ObjectMeta{Namespace: installation, Name: v1alpha1.GatewayName},
+		AddressType: discoveryv1.AddressTypeIPv4,
 	})
 	if got := w.leads(); got != "nowhere" {
 		t.Errorf("without a Service it is %q", got)
 	}
-	w.put(serviceOf(corev1.ServiceTypeNodePort, "Local"), ptr.To(nodeWith("a", "I 10.0.0.1")), ptr.To(podOn("a")), leaseOf("a"))
+	w.put(serviceOf(corev1.ServiceTypeNodePort, "Local"), ptr.To(nodeWith("a", "I 10.0.0.1")),
+		ptr.To(podOn("a")), leaseOf("a"))
 	if got := w.leads(); !strings.Contains(got, "has another owner") {
 		t.Errorf("it is %q", got)
 	}
@@ -157,7 +161,8 @@ func TestRenewalsOfTheLeaseRequestNoPass(t *testing.T) {
 func TestTheServiceLeadsToTheActiveGatewayAfterDeathAtEachWrite(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		w := newWorld(t)
-		w.put(serviceOf(corev1.ServiceTypeNodePort, "Local"), ptr.To(nodeWith("a", "I 10.0.0.1")), ptr.To(podOn("a")), leaseOf("a"))
+		w.put(serviceOf(corev1.ServiceTypeNodePort, "Local"), ptr.To(nodeWith("a", "I 10.0.0.1")),
+			ptr.To(podOn("a")), leaseOf("a"))
 		w.Kill(0, done)
 		if _, err := w.Reconcile(t.Context(), kit.Request(installation, v1alpha1.GatewayName)); err == nil {
 			t.Fatal("the process was not killed")

@@ -22,12 +22,14 @@ import (
 )
 
 // serviceOf returns the Service as the chart creates it.
-func serviceOf(kind corev1.ServiceType, policy corev1.ServiceExternalTrafficPolicy, ingress ...corev1.LoadBalancerIngress) *corev1.Service {
+func serviceOf(kind corev1.ServiceType, policy corev1.ServiceExternalTrafficPolicy,
+	ingress ...corev1.LoadBalancerIngress) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: v1alpha1.GatewayName},
 		Spec: corev1.ServiceSpec{
 			Type: kind, ExternalTrafficPolicy: policy, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-			Ports: []corev1.ServicePort{{Name: "wireguard", Protocol: corev1.ProtocolUDP, Port: 4500, TargetPort: intstr.FromInt32(51820), NodePort: 30820}},
+			Ports: []corev1.ServicePort{{Name: "wireguard", Protocol: corev1.ProtocolUDP, Port: 4500,
+				TargetPort: intstr.FromInt32(51820), NodePort: 30820}},
 		},
 		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: ingress}},
 	}
@@ -41,19 +43,22 @@ func nodeWith(name string, addresses ...string) corev1.Node {
 	for _, text := range addresses {
 		kind, address, _ := strings.Cut(text, " ")
 		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{
-			Type: map[string]corev1.NodeAddressType{"E": corev1.NodeExternalIP, "I": corev1.NodeInternalIP}[kind], Address: address,
+			Type:    map[string]corev1.NodeAddressType{"E": corev1.NodeExternalIP, "I": corev1.NodeInternalIP}[kind],
+			Address: address,
 		})
 	}
 	return node
 }
 
 func podOn(node string) corev1.Pod {
-	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "federation-gateway-" + node}, Spec: corev1.PodSpec{NodeName: node}}
+	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "federation-gateway-" + node},
+		Spec: corev1.PodSpec{NodeName: node}}
 }
 
 func leaseOf(node string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: v1alpha1.GatewayName}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &node},
+		ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: v1alpha1.GatewayName},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &node},
 	}
 }
 
@@ -68,14 +73,17 @@ func TestEndpointsOfTheGatewayAreThoseOfItsService(t *testing.T) {
 	}{
 		"a load balancer without an address": {service: serviceOf(corev1.ServiceTypeLoadBalancer, local), nodes: inside},
 		"load balancers, in one order": {
-			service: serviceOf(corev1.ServiceTypeLoadBalancer, local, corev1.LoadBalancerIngress{Hostname: "lb.example.org"}, corev1.LoadBalancerIngress{IP: "192.0.2.1"}),
-			want:    []string{"192.0.2.1:4500", "lb.example.org:4500"},
+			service: serviceOf(corev1.ServiceTypeLoadBalancer, local, corev1.LoadBalancerIngress{Hostname: "lb.example.org"},
+				corev1.LoadBalancerIngress{IP: "192.0.2.1"}),
+			want: []string{"192.0.2.1:4500", "lb.example.org:4500"},
 		},
 		"a load balancer of IPv6": {
-			service: serviceOf(corev1.ServiceTypeLoadBalancer, local, corev1.LoadBalancerIngress{IP: "2001:DB8:0::1"}), want: []string{"[2001:db8::1]:4500"},
+			service: serviceOf(corev1.ServiceTypeLoadBalancer, local, corev1.LoadBalancerIngress{IP: "2001:DB8:0::1"}),
+			want:    []string{"[2001:db8::1]:4500"},
 		},
 		"addresses that no peer accepts": {
-			service: serviceOf(corev1.ServiceTypeLoadBalancer, local, corev1.LoadBalancerIngress{IP: "127.0.0.1"}, corev1.LoadBalancerIngress{Hostname: "localhost"}, corev1.LoadBalancerIngress{}),
+			service: serviceOf(corev1.ServiceTypeLoadBalancer, local, corev1.LoadBalancerIngress{IP: "127.0.0.1"},
+				corev1.LoadBalancerIngress{Hostname: "localhost"}, corev1.LoadBalancerIngress{}),
 		},
 		"all nodes, those with a gateway first": {
 			service: serviceOf(corev1.ServiceTypeNodePort, anywhere), nodes: inside, pods: []corev1.Pod{podOn("c")},
@@ -91,10 +99,12 @@ func TestEndpointsOfTheGatewayAreThoseOfItsService(t *testing.T) {
 			pods: []corev1.Pod{func() corev1.Pod { p := podOn("a"); p.Status.Phase = corev1.PodFailed; return p }(), podOn("")},
 		},
 		"external addresses, if there are any": {
-			service: serviceOf(corev1.ServiceTypeNodePort, anywhere), nodes: append(inside, nodeWith("d", "I 10.0.0.4", "E 192.0.2.4")), want: []string{"192.0.2.4:30820"},
+			service: serviceOf(corev1.ServiceTypeNodePort, anywhere),
+			nodes:   append(inside, nodeWith("d", "I 10.0.0.4", "E 192.0.2.4")), want: []string{"192.0.2.4:30820"},
 		},
 		"the family of the Service": {
-			service: serviceOf(corev1.ServiceTypeNodePort, anywhere), nodes: []corev1.Node{nodeWith("a", "I fd00::1", "E 2001:db8::1", "I 10.0.0.1")}, want: []string{"10.0.0.1:30820"},
+			service: serviceOf(corev1.ServiceTypeNodePort, anywhere),
+			nodes:   []corev1.Node{nodeWith("a", "I fd00::1", "E 2001:db8::1", "I 10.0.0.1")}, want: []string{"10.0.0.1:30820"},
 		},
 		"nodes that are not ready, are being deleted, or are virtual": {
 			service: serviceOf(corev1.ServiceTypeNodePort, anywhere),
@@ -152,7 +162,8 @@ func TestEndpointsOfTheGatewayDoNotDependOnAnyOrder(t *testing.T) {
 			if rapid.Bool().Draw(t, name+" has a gateway") {
 				pods = append(pods, podOn(name))
 			}
-			service.Status.LoadBalancer.Ingress = append(service.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: fmt.Sprintf("198.51.100.%d", i)})
+			service.Status.LoadBalancer.Ingress = append(service.Status.LoadBalancer.Ingress,
+				corev1.LoadBalancerIngress{IP: fmt.Sprintf("198.51.100.%d", i)})
 		}
 		want := endpointsOf(service, nodes, pods)
 		shuffled := service.DeepCopy()

@@ -13,12 +13,14 @@ import (
 )
 
 func TestThePrivateKeyIsNotCached(t *testing.T) {
-	secret := &corev1.Secret{Data: map[string][]byte{v1alpha1.WireGuardPrivateKey: []byte("private"), v1alpha1.WireGuardPublicKey: []byte("public")}}
+	secret := &corev1.Secret{Data: map[string][]byte{v1alpha1.WireGuardPrivateKey: []byte("private"),
+		v1alpha1.WireGuardPublicKey: []byte("public")}}
 	kept, err := withoutPrivateKey(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string][]byte{v1alpha1.WireGuardPublicKey: []byte("public")}, kept.(*corev1.Secret).Data); diff != "" {
+	if diff := cmp.Diff(map[string][]byte{v1alpha1.WireGuardPublicKey: []byte("public")},
+		kept.(*corev1.Secret).Data); diff != "" {
 		t.Errorf("cached (-want +got):\n%s", diff)
 	}
 }

@@ -39,7 +39,8 @@ func FuzzStatusOfAPeer(f *testing.F) {
 	}
 	f.Add(
 		[]byte(
-			`{"observedGeneration":-1,"phase":"x","conditions":[{"type":"\u001b","message":"\u001b[2J"},{"type":"A","status":"?"}],"namespaces":[{"name":"../a"},{"name":"a"},{"name":"a"}]}`,
+			`{"observedGeneration":-1,"phase":"x","conditions":[{"type":"\u001b","message":"\u001b[2J"},{"type":"A",` +
+				`"status":"?"}],"namespaces":[{"name":"../a"},{"name":"a"},{"name":"a"}]}`,
 		),
 	)
 	meta := metav1.ObjectMeta{Name: "rome", Namespace: "liqo-peer-milan", ResourceVersion: "1"}

@@ -339,7 +339,8 @@ func setOf(lines []string) map[string]bool {
 }
 
 // ofNaples are the labels of a remote namespace of the consumer naples.
-var ofNaples = map[string]string{v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: "naples"}
+var ofNaples = map[string]string{v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace,
+	v1alpha1.LabelForeignCluster: "naples"}
 
 func TestServiceOfARemoteNamespaceIsImported(t *testing.T) {
 	reflected := func(change ...func(*corev1.Service)) *corev1.Service {

@@ -30,8 +30,9 @@ func serviceOf(kind corev1.ServiceType, ingress ...corev1.LoadBalancerIngress) *
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: v1alpha1.GatewayName},
 		Spec: corev1.ServiceSpec{
-			Type: kind, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-			Ports: []corev1.ServicePort{{Name: "wireguard", Protocol: corev1.ProtocolUDP, Port: 4500, NodePort: 30820}},
+			Type: kind, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
+			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports:      []corev1.ServicePort{{Name: "wireguard", Protocol: corev1.ProtocolUDP, Port: 4500, NodePort: 30820}},
 		},
 		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: ingress}},
 	}
@@ -46,7 +47,8 @@ func nodeAt(name, address string) *corev1.Node {
 }
 
 func podOn(node string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "federation-gateway-" + node}, Spec: corev1.PodSpec{NodeName: node}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "federation-gateway-" + node},
+		Spec: corev1.PodSpec{NodeName: node}}
 }
 
 // replace deletes the object with the same name, and creates this one.
@@ -57,7 +59,8 @@ func (w *world) replace(object client.Object) {
 }
 
 func TestEndpointsOfAServiceAreAgreedUpon(t *testing.T) {
-	rome, milan := peers(t, settingsOf("10.1.0.0/16"), func() settings { s := settingsOf("10.2.0.0/16"); s.Endpoints = nil; return s }())
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"),
+		func() settings { s := settingsOf("10.2.0.0/16"); s.Endpoints = nil; return s }())
 	service := exposed(rome)
 	all := func() bool { return replicate(rome, milan) }
 	expect := func(when string, want ...string) {
@@ -72,14 +75,16 @@ func TestEndpointsOfAServiceAreAgreedUpon(t *testing.T) {
 		if _, err := service.Reconcile(t.Context(), kit.Request(installation, v1alpha1.GatewayName)); err != nil {
 			t.Fatal(err)
 		}
-		if events := rome.Recorded(); !slices.ContainsFunc(events, func(event string) bool { return strings.Contains(event, want) }) {
+		if events := rome.Recorded(); !slices.ContainsFunc(events,
+			func(event string) bool { return strings.Contains(event, want) }) {
 			t.Fatalf("the events are %q, want %q", events, want)
 		}
 	}
 	expect("without a Service")
 	rome.put(serviceOf(corev1.ServiceTypeLoadBalancer))
 	expect("while the Service has no address")
-	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonConnecting, "Service liqo/federation-gateway has no address of a load balancer yet")
+	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonConnecting,
+		"Service liqo/federation-gateway has no address of a load balancer yet")
 	expectEvent("Warning Unreachable Service liqo/federation-gateway has no address of a load balancer yet")
 	rome.replace(serviceOf(corev1.ServiceTypeLoadBalancer, corev1.LoadBalancerIngress{IP: "192.0.2.1"}))
 	expect("with an address", "192.0.2.1:4500")

@@ -36,7 +36,8 @@ func (w *world) pooled(name string) []string {
 // announced returns the external CIDRs in the local NetworkConfig for the peer.
 func (w *world) announced() []string {
 	w.t.Helper()
-	return kittest.Read(w.Cluster, naming.PeerNamespace(w.peer), v1alpha1.NetworkConfigOfConsumer, &v1alpha1.NetworkConfig{}).Spec.ExternalCIDRs
+	return kittest.Read(w.Cluster, naming.PeerNamespace(w.peer), v1alpha1.NetworkConfigOfConsumer,
+		&v1alpha1.NetworkConfig{}).Spec.ExternalCIDRs
 }
 
 func TestAClusterTakesExternalCIDRsOfThePool(t *testing.T) {
@@ -89,11 +90,14 @@ func TestAClusterTakesExternalCIDRsOfThePool(t *testing.T) {
 					t.Errorf("%s is not reserved: %v", cidr, rome.reserved())
 				}
 			}
-			if rest := slices.DeleteFunc(left(rome), func(s string) bool { return !strings.HasPrefix(s, "AddressMapping") }); len(rest) != len(rome.te().Spec.Remote) {
+			if rest := slices.DeleteFunc(left(rome),
+				func(s string) bool { return !strings.HasPrefix(s, "AddressMapping") }); len(rest) != len(rome.te().Spec.Remote) {
 				t.Errorf("there are the mappings %v", rest)
 			}
-			events := slices.DeleteFunc(rome.Recorded(), func(event string) bool { return !strings.Contains(event, ReasonNoExternalAddresses) })
-			if all := strings.Join(events, "\n"); !strings.Contains(all, test.message) || len(events) > 1 || test.message == "" && len(events) > 0 {
+			events := slices.DeleteFunc(rome.Recorded(),
+				func(event string) bool { return !strings.Contains(event, ReasonNoExternalAddresses) })
+			if all := strings.Join(events, "\n"); !strings.Contains(all, test.message) || len(events) > 1 ||
+				test.message == "" && len(events) > 0 {
 				t.Errorf("the events are %q", events)
 			}
 		})
@@ -113,7 +117,8 @@ func TestEqualExternalCIDRsAreRemapped(t *testing.T) {
 	rome, milan := peers(t, taking("10.0.0.0/16"), taking("10.0.0.0/16"))
 	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
 	expectAgreement(t, rome, milan)
-	want := []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.254.0.0/16"}, {CIDR: "10.255.192.0/18", Mapped: "10.255.128.0/18"}}
+	want := []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.254.0.0/16"},
+		{CIDR: "10.255.192.0/18", Mapped: "10.255.128.0/18"}}
 	if diff := cmp.Diff(want, rome.te().Spec.Remote); diff != "" {
 		t.Errorf("the ranges of the other cluster (-want +got):\n%s", diff)
 	}
@@ -127,7 +132,8 @@ func TestAnExternalCIDRStays(t *testing.T) {
 	for name, change := range map[string]func(){
 		"when its Services get that range": func() { rome.Settings.ServiceCIDRs = []string{"10.255.0.0/16"} },
 		"when its nodes have addresses in it": func() {
-			rome.own = []v1alpha1.ClusterRange{{Use: v1alpha1.RangeOfNodes, CIDR: "10.255.200.1/32", Source: v1alpha1.SourceNode}}
+			rome.own = []v1alpha1.ClusterRange{{Use: v1alpha1.RangeOfNodes, CIDR: "10.255.200.1/32",
+				Source: v1alpha1.SourceNode}}
 		},
 		"when the pool is another one": func() { rome.Settings.PoolCIDRs = []string{"172.16.0.0/12", poolIPv6} },
 	} {
@@ -162,7 +168,8 @@ func TestAnExternalCIDRIsTakenAfterDeathAtEachWrite(t *testing.T) {
 			rome.Fault = nil
 			settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
 			announced, pooled := rome.announced(), rome.pooled(v1alpha1.ExternalAddressPool)
-			if !slices.Equal(announced, []string{"10.255.192.0/18"}) || !slices.Equal(announced, pooled) || !slices.Contains(rome.reserved(), announced[0]) {
+			if !slices.Equal(announced, []string{"10.255.192.0/18"}) || !slices.Equal(announced, pooled) ||
+				!slices.Contains(rome.reserved(), announced[0]) {
 				t.Errorf("write %d: %v is announced, %v in the pool, and %v reserved", number, announced, pooled, rome.reserved())
 			}
 			if rest := rome.mappings(); len(rest) != 1 {

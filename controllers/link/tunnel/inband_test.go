@@ -44,7 +44,8 @@ func TestAnInBandPeeringBeginsWithTheTunnel(t *testing.T) {
 	rome, milan := inBandPeers(t)
 	both := func() bool { return replicate(rome, milan) }
 	settle(t, both, rome, milan)
-	for w, part := range map[*world]v1alpha1.TunnelControl{rome: v1alpha1.TunnelControlCall, milan: v1alpha1.TunnelControlServe} {
+	for w, part := range map[*world]v1alpha1.TunnelControl{rome: v1alpha1.TunnelControlCall,
+		milan: v1alpha1.TunnelControlServe} {
 		fc := w.fc()
 		want := v1alpha1.TunnelEndpointSpec{
 			ClusterID: fc.Spec.ClusterID, PublicKey: fc.Spec.Gateway.PublicKey, Endpoints: fc.Spec.Gateway.Endpoints,
@@ -66,7 +67,8 @@ func TestAnInBandPeeringBeginsWithTheTunnel(t *testing.T) {
 	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
 	settle(t, both, rome, milan)
 	expectAgreement(t, rome, milan)
-	if parts := rome.te().Spec.Control; len(rome.te().Spec.Remote) == 0 || len(parts) != 1 || parts[0] != v1alpha1.TunnelControlCall {
+	if parts := rome.te().Spec.Control; len(rome.te().Spec.Remote) == 0 || len(parts) != 1 ||
+		parts[0] != v1alpha1.TunnelControlCall {
 		t.Errorf("the tunnel is %+v", rome.te().Spec)
 	}
 
@@ -123,7 +125,8 @@ func TestTheEndpointsAndTheUsedKeyOfTheGatewayAreAnnounced(t *testing.T) {
 	expect := func(when, key string, endpoints ...string) {
 		t.Helper()
 		settle(t, func() bool { return false }, rome)
-		if diff := cmp.Diff(&v1alpha1.PeeringGateway{PublicKey: key, Endpoints: endpoints}, rome.fc().Status.Gateway); diff != "" {
+		if diff := cmp.Diff(&v1alpha1.PeeringGateway{PublicKey: key, Endpoints: endpoints},
+			rome.fc().Status.Gateway); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}

@@ -117,13 +117,15 @@ func TestAnotherMTUIsAnnouncedOnce(t *testing.T) {
 	rome.measures(8921)
 	settle(t, all, rome, milan)
 	rome.measures(1420)
-	if writes := rome.pass(); !slices.Equal(writes, []string{"patch NetworkConfig consumer", "patch TunnelEndpoint milan"}) {
+	if writes := rome.pass(); !slices.Equal(writes,
+		[]string{"patch NetworkConfig consumer", "patch TunnelEndpoint milan"}) {
 		t.Errorf("it writes %v", writes)
 	}
 	settle(t, all, rome, milan)
 	expectAgreement(t, rome, milan)
 	read := func() *v1alpha1.NetworkConfig {
-		return kittest.Read(rome.Cluster, naming.PeerNamespace("milan"), v1alpha1.NetworkConfigOfConsumer, &v1alpha1.NetworkConfig{})
+		return kittest.Read(rome.Cluster, naming.PeerNamespace("milan"), v1alpha1.NetworkConfigOfConsumer,
+			&v1alpha1.NetworkConfig{})
 	}
 	config := read()
 	if config.Spec.MTU != 1420 {
@@ -142,7 +144,8 @@ func TestAnotherMTUIsAnnouncedOnce(t *testing.T) {
 func TestTheMTUOfAnotherTunnelHoldsForANewOne(t *testing.T) {
 	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
 	rome.put(&v1alpha1.TunnelEndpoint{
-		ObjectMeta: metav1.ObjectMeta{Name: "naples", Namespace: installation}, Status: v1alpha1.TunnelEndpointStatus{MTU: 1420},
+		ObjectMeta: metav1.ObjectMeta{Name: "naples", Namespace: installation},
+		Status:     v1alpha1.TunnelEndpointStatus{MTU: 1420},
 	})
 	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
 	expectAgreement(t, rome, milan)

@@ -35,7 +35,8 @@ func TestRangesOfTheClusterAreReserved(t *testing.T) {
 		{Use: v1alpha1.RangeReserved, CIDR: "192.168.7.53/32", Source: v1alpha1.SourceAPIServer},
 	}
 	rome.pass()
-	want := []string{"10.96.0.0/12", "10.0.0.0/16", "10.200.1.0/24", "192.168.1.0/24", "172.18.0.9/32", "192.168.7.53/32", "fd00:96::/112"}
+	want := []string{"10.96.0.0/12", "10.0.0.0/16", "10.200.1.0/24", "192.168.1.0/24", "172.18.0.9/32", "192.168.7.53/32",
+		"fd00:96::/112"}
 	if diff := cmp.Diff(want, rome.reserved()); diff != "" {
 		t.Errorf("reserved (-want +got):\n%s", diff)
 	}
@@ -59,8 +60,10 @@ func TestDetectedNodesDoNotFillAPool(t *testing.T) {
 	if ranges := rome.reserved(); len(ranges) != validation.MaxReservedCIDRs {
 		t.Errorf("%d ranges are reserved", len(ranges))
 	}
-	events := slices.DeleteFunc(rome.Recorded(), func(event string) bool { return !strings.Contains(event, ReasonTooManyRanges) })
-	if all := strings.Join(events, "\n"); !strings.Contains(all, "4 more ranges and addresses") || !strings.Contains(all, "network.nodeCIDRs") {
+	events := slices.DeleteFunc(rome.Recorded(),
+		func(event string) bool { return !strings.Contains(event, ReasonTooManyRanges) })
+	if all := strings.Join(events, "\n"); !strings.Contains(all, "4 more ranges and addresses") ||
+		!strings.Contains(all, "network.nodeCIDRs") {
 		t.Errorf("the events are %q", events)
 	}
 }

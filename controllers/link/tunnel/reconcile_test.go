@@ -61,7 +61,8 @@ func expectStatus(t tb, w *world, phase v1alpha1.PeeringPhase, reason, message s
 	t.Helper()
 	c := condition(w)
 	if w.fc().Status.Networking != phase || c.Reason != reason || !strings.Contains(c.Message, message) {
-		t.Fatalf("%s reports %s, %s: %s; want %s, %s: …%s…", w.name, w.fc().Status.Networking, c.Reason, c.Message, phase, reason, message)
+		t.Fatalf("%s reports %s, %s: %s; want %s, %s: …%s…", w.name, w.fc().Status.Networking, c.Reason, c.Message, phase,
+			reason, message)
 	}
 }
 
@@ -87,8 +88,10 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 		"with the same addresses of both families": {
 			settingsOf("10.0.0.0/16", "fd00:10:244::/56"), settingsOf("10.0.0.0/16", "fd00:10:244::/56"),
 			v1alpha1.TunnelEndpointSpec{
-				Local:  []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.255.0.0/16"}, {CIDR: "fd00:10:244::/56", Mapped: "fd6c:6971:ffff:ff00::/56"}},
-				Remote: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.255.0.0/16"}, {CIDR: "fd00:10:244::/56", Mapped: "fd6c:6971:ffff:ff00::/56"}},
+				Local: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.255.0.0/16"},
+					{CIDR: "fd00:10:244::/56", Mapped: "fd6c:6971:ffff:ff00::/56"}},
+				Remote: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.255.0.0/16"},
+					{CIDR: "fd00:10:244::/56", Mapped: "fd6c:6971:ffff:ff00::/56"}},
 			},
 		},
 		"with IPv6 ranges alone, where one contains the other": {
@@ -106,9 +109,10 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 				return s
 			}(),
 			v1alpha1.TunnelEndpointSpec{
-				MTU:    1380,
-				Local:  []v1alpha1.CIDRMapping{{CIDR: "10.1.0.0/16", Mapped: "10.1.0.0/16"}},
-				Remote: []v1alpha1.CIDRMapping{{CIDR: "10.100.0.0/16", Mapped: "10.255.0.0/16"}, {CIDR: "10.200.0.0/24", Mapped: "10.200.0.0/24"}},
+				MTU:   1380,
+				Local: []v1alpha1.CIDRMapping{{CIDR: "10.1.0.0/16", Mapped: "10.1.0.0/16"}},
+				Remote: []v1alpha1.CIDRMapping{{CIDR: "10.100.0.0/16", Mapped: "10.255.0.0/16"},
+					{CIDR: "10.200.0.0/24", Mapped: "10.200.0.0/24"}},
 			},
 		},
 	} {
@@ -116,7 +120,8 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 			rome, milan := peers(t, test.rome, test.milan)
 			settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
 			expectAgreement(t, rome, milan)
-			test.want.ClusterID, test.want.Endpoints, test.want.PublicKey = milanID, []string{"gateway.example.org:51820"}, publicKeyOf(t, milan)
+			test.want.ClusterID, test.want.Endpoints, test.want.PublicKey = milanID, []string{"gateway.example.org:51820"},
+				publicKeyOf(t, milan)
 			if diff := cmp.Diff(test.want, rome.te().Spec); diff != "" {
 				t.Errorf("the tunnel differs (-want +got):\n%s", diff)
 			}
@@ -176,7 +181,8 @@ func TestATunnelThatEndsLeavesNothing(t *testing.T) {
 			}
 			end(rome, milan)
 			settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
-			if rest := left(rome); name != "when the consumer disables networking" && len(rest) > 0 || slices.ContainsFunc(rest, func(s string) bool { return !strings.HasPrefix(s, "NetworkConfig liqo-peer-milan/provider") }) {
+			if rest := left(rome); name != "when the consumer disables networking" && len(rest) > 0 || slices.ContainsFunc(rest,
+				func(s string) bool { return !strings.HasPrefix(s, "NetworkConfig liqo-peer-milan/provider") }) {
 				t.Errorf("rome keeps %v", rest)
 			}
 			want := 0
@@ -251,7 +257,8 @@ func TestANetworkThatChangesIsAgreedUponAgain(t *testing.T) {
 
 func TestAPoolOfAnAdministratorIsLeftAlone(t *testing.T) {
 	rome, milan := peers(t, settingsOf("10.0.0.0/16"), settingsOf("10.0.0.0/16"))
-	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultAddressPool}, Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"192.168.0.0/16"}, Reserved: []string{"10.0.0.0/8"}}}
+	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultAddressPool},
+		Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"192.168.0.0/16"}, Reserved: []string{"10.0.0.0/8"}}}
 	rome.put(pool)
 	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
 	if mapped := rome.te().Spec.Remote[0].Mapped; mapped != "192.168.0.0/16" {
@@ -284,7 +291,8 @@ func TestAnyTwoClustersAgree(t *testing.T) {
 			}
 			for i := range rapid.IntRange(0, 3).Draw(t, who+" IPv6 ranges") {
 				third := rapid.IntRange(0, 3).Draw(t, fmt.Sprintf("%s IPv6 %d", who, i))
-				if text := netip.MustParsePrefix(fmt.Sprintf("fd00:10:%d::/%d", third, rapid.SampledFrom([]int{48, 56}).Draw(t, who+" bits"))).String(); !overlapAny(s.PodCIDRs, text) {
+				if text := netip.MustParsePrefix(fmt.Sprintf("fd00:10:%d::/%d", third,
+					rapid.SampledFrom([]int{48, 56}).Draw(t, who+" bits"))).String(); !overlapAny(s.PodCIDRs, text) {
 					s.PodCIDRs = append(s.PodCIDRs, text)
 				}
 			}

@@ -18,7 +18,8 @@ func TestTunnelsLeaveSingleAddressesAlone(t *testing.T) {
 	w := newWorld(t, "rome", romeID, "milan", milanID, settingsOf("10.0.0.0/16"))
 	single := managed(w.fc(), installation, "single")
 	single.Labels[v1alpha1.LabelOrigin] = romeID
-	address := v1alpha1.AddressMappingSpec{ClusterID: milanID, Pool: v1alpha1.ExternalAddressPool, Address: "10.1.2.2", Mapped: "10.70.0.5"}
+	address := v1alpha1.AddressMappingSpec{ClusterID: milanID, Pool: v1alpha1.ExternalAddressPool, Address: "10.1.2.2",
+		Mapped: "10.70.0.5"}
 	w.put(&v1alpha1.AddressMapping{ObjectMeta: single, Spec: address},
 		&v1alpha1.AddressMapping{ObjectMeta: managed(w.fc(), installation, "range"), Spec: v1alpha1.AddressMappingSpec{
 			ClusterID: milanID, Pool: v1alpha1.ExternalAddressPool, CIDR: "10.70.0.0/30", Mapped: "10.70.0.0/30",
@@ -45,10 +46,12 @@ func TestAFailedAttemptIsNotRepeatedAtOnce(t *testing.T) {
 	settings := settingsOf("10.1.0.0/16")
 	settings.PoolCIDRs, settings.ReservedCIDRs = []string{"10.9.0.0/24"}, []string{"10.3.0.0/24"}
 	rome, _ := peers(t, settings, settingsOf("10.2.0.0/16"))
-	config := ofMilan(v1alpha1.NetworkConfigSpec{ClusterID: milanID, PodCIDRs: []string{"10.2.0.0/16", "10.3.0.0/16"}, PublicKey: examplePublicKey})
+	config := ofMilan(v1alpha1.NetworkConfigSpec{ClusterID: milanID, PodCIDRs: []string{"10.2.0.0/16", "10.3.0.0/16"},
+		PublicKey: examplePublicKey})
 	rome.put(config)
 	attempts := func() int {
-		if slices.ContainsFunc(rome.pass(), func(write string) bool { return strings.HasPrefix(write, "create AddressMapping") }) {
+		if slices.ContainsFunc(rome.pass(),
+			func(write string) bool { return strings.HasPrefix(write, "create AddressMapping") }) {
 			return 1
 		}
 		return 0

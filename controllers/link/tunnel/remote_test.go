@@ -88,7 +88,8 @@ func TestReasonsForRefusalAreReported(t *testing.T) {
 			}
 			if test.reason == ReasonKeyInvalid {
 				rome.put(&corev1.Secret{
-					ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.WireGuardSecret, Namespace: installation}, Data: map[string][]byte{"publicKey": []byte("x")},
+					ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.WireGuardSecret, Namespace: installation},
+					Data:       map[string][]byte{"publicKey": []byte("x")},
 				})
 			}
 			rome.put(ofMilan(spec))
@@ -102,12 +103,15 @@ func TestReasonsForRefusalAreReported(t *testing.T) {
 			if rest := rome.mappings(); len(rest) > 0 {
 				t.Errorf("it keeps %v", rest)
 			}
-			if events := rome.Recorded(); len(events) == 0 || !strings.Contains(events[0], test.reason) && !strings.Contains(events[0], "Awaiting") {
+			if events := rome.Recorded(); len(events) == 0 || !strings.Contains(events[0], test.reason) &&
+				!strings.Contains(events[0], "Awaiting") {
 				t.Errorf("the events are %q", events)
 			}
-			answered := kittest.Read(rome.Cluster, naming.PeerNamespace("milan"), v1alpha1.NetworkConfigOfProvider, &v1alpha1.NetworkConfig{})
+			answered := kittest.Read(rome.Cluster, naming.PeerNamespace("milan"), v1alpha1.NetworkConfigOfProvider,
+				&v1alpha1.NetworkConfig{})
 			unread := test.reason == ReasonNotConfigured || test.reason == ReasonKeyInvalid
-			if a := accepted(answered); unread != (a == nil) || a != nil && (a.Status != metav1.ConditionFalse || a.Reason != test.reason) {
+			if a := accepted(answered); unread != (a == nil) || a != nil &&
+				(a.Status != metav1.ConditionFalse || a.Reason != test.reason) {
 				t.Errorf("the answer to the peer is %v", a)
 			}
 		})
@@ -117,7 +121,8 @@ func TestReasonsForRefusalAreReported(t *testing.T) {
 // ofMilan returns the NetworkConfig of the provider milan with a spec.
 func ofMilan(spec v1alpha1.NetworkConfigSpec) *v1alpha1.NetworkConfig {
 	return &v1alpha1.NetworkConfig{
-		ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace("milan"), Name: v1alpha1.NetworkConfigOfProvider}, Spec: spec,
+		ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace("milan"),
+			Name: v1alpha1.NetworkConfigOfProvider}, Spec: spec,
 	}
 }
 
@@ -147,9 +152,11 @@ func TestOnePeerLeavesRangesForTheNext(t *testing.T) {
 
 	const genoaID = "33333333-3333-4333-8333-333333333333"
 	rome.peer = "genoa"
-	rome.put(&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: rome.peer}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: genoaID}})
+	rome.put(&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: rome.peer},
+		Spec: v1alpha1.ForeignClusterSpec{ClusterID: genoaID}})
 	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
-	announces(genoaID, base64.StdEncoding.EncodeToString(append(make([]byte, 31), 2)), []string{"10.1.0.0/16", "10.2.0.0/16", "10.100.0.0/14"})
+	announces(genoaID, base64.StdEncoding.EncodeToString(append(make([]byte, 31), 2)),
+		[]string{"10.1.0.0/16", "10.2.0.0/16", "10.100.0.0/14"})
 }
 
 // The peer is both consumer and provider. The limit for one peer applies to both directions together.
@@ -173,7 +180,8 @@ func TestBothDirectionsWithAPeerHaveWhatOneMayHave(t *testing.T) {
 }
 
 func TestThePeerMayRefuse(t *testing.T) {
-	rome, milan := peers(t, settingsOf("10.1.0.0/16"), func() settings { s := settingsOf("10.2.0.0/16"); s.PeerCIDRs = []string{"192.168.0.0/16"}; return s }())
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"),
+		func() settings { s := settingsOf("10.2.0.0/16"); s.PeerCIDRs = []string{"192.168.0.0/16"}; return s }())
 	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
 	expectStatus(t, milan, v1alpha1.PeeringError, ReasonNetworkConfigRefused, "10.1.0.0/16")
 	expectStatus(t, rome, v1alpha1.PeeringError, ReasonPeerRefuses, "10.1.0.0/16")
@@ -181,7 +189,8 @@ func TestThePeerMayRefuse(t *testing.T) {
 
 func TestAnIncompleteAnswerIsNone(t *testing.T) {
 	spec := v1alpha1.NetworkConfigSpec{PodCIDRs: []string{"10.1.0.0/16"}, ExternalCIDRs: []string{"10.70.0.0/16"}}
-	one, two := v1alpha1.CIDRMapping{CIDR: "10.1.0.0/16", Mapped: "10.9.0.0/16"}, v1alpha1.CIDRMapping{CIDR: "10.70.0.0/16", Mapped: "10.10.0.0/16"}
+	one, two := v1alpha1.CIDRMapping{CIDR: "10.1.0.0/16", Mapped: "10.9.0.0/16"},
+		v1alpha1.CIDRMapping{CIDR: "10.70.0.0/16", Mapped: "10.10.0.0/16"}
 	if list := complete(spec, []v1alpha1.CIDRMapping{two, one}); !same(list, []v1alpha1.CIDRMapping{one, two}) {
 		t.Errorf("the answer is read as %v", list)
 	}

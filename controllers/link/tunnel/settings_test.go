@@ -21,7 +21,8 @@ func TestPoolsHaveNoControlAddresses(t *testing.T) {
 
 func TestInvalidSettingsAreRefused(t *testing.T) {
 	none := settingsOf("10.0.0.0/16")
-	for what, settings := range map[string]settings{"the defaults": {Settings: DefaultSettings()}, "no external addresses": none} {
+	for what, settings := range map[string]settings{"the defaults": {Settings: DefaultSettings()},
+		"no external addresses": none} {
 		if errs := settings.Validate(); len(errs) > 0 {
 			t.Errorf("%s: %v", what, errs)
 		}

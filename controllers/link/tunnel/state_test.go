@@ -29,7 +29,8 @@ func (w *world) gatewayReports(phase v1alpha1.TunnelPhase, message string) {
 			status = metav1.ConditionTrue
 		}
 		endpoint.Status.Conditions = []metav1.Condition{{
-			Type: v1alpha1.ConditionConnected, Status: status, Reason: "Test", Message: message, LastTransitionTime: metav1.NewTime(w.Clock.Now()),
+			Type: v1alpha1.ConditionConnected, Status: status, Reason: "Test", Message: message,
+			LastTransitionTime: metav1.NewTime(w.Clock.Now()),
 		}}
 	})
 }
@@ -62,7 +63,8 @@ type lateCache struct {
 	lease *coordinationv1.Lease
 }
 
-func (c *lateCache) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (c *lateCache) Get(ctx context.Context, key client.ObjectKey, object client.Object,
+	options ...client.GetOption) error {
 	lease, ok := object.(*coordinationv1.Lease)
 	if !ok {
 		return c.Reader.Get(ctx, key, object, options...)
@@ -104,7 +106,8 @@ func TestATunnelWithoutAGatewayIsNotConnected(t *testing.T) {
 		rome.Clock.Step(after)
 		result, err := rome.r.Reconcile(t.Context(), leaseRequest)
 		if requested := queue.Len(); err != nil || result.RequeueAfter != want || (requested > 0) != all {
-			t.Errorf("after %s, requeued after %s, want %s; %d other requests; %v", after, result.RequeueAfter, want, requested, err)
+			t.Errorf("after %s, requeued after %s, want %s; %d other requests; %v", after, result.RequeueAfter, want,
+				requested, err)
 		}
 		for queue.Len() > 0 {
 			request, _ := queue.Get()
@@ -113,7 +116,8 @@ func TestATunnelWithoutAGatewayIsNotConnected(t *testing.T) {
 		rome.pass()
 	}
 	rome.changeTunnel(func(te *v1alpha1.TunnelEndpoint) {
-		te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, ObservedGeneration: te.Generation, LatencyMicroseconds: 4200}
+		te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, ObservedGeneration: te.Generation,
+			LatencyMicroseconds: 4200}
 	})
 	latency := func(want int64) {
 		t.Helper()

@@ -84,11 +84,13 @@ func newWorld(t tb, name, id, peer, peerID string, of settings) *world {
 	w := &world{Cluster: kittest.New(t), t: t, name: name, peer: peer, Settings: of}
 	c := interceptor.NewClient(w.Controller, interceptor.Funcs{Create: w.create, Patch: w.patch})
 	w.r = &Reconciler{
-		Local: &Local{Client: c, Clock: w.Clock, ClusterID: id, Namespace: installation, Settings: of.Settings, installation: c},
-		Live:  c, Events: w.Events, Networking: v1alpha1.NetworkingTunnel,
+		Local: &Local{Client: c, Clock: w.Clock, ClusterID: id, Namespace: installation, Settings: of.Settings,
+			installation: c},
+		Live: c, Events: w.Events, Networking: v1alpha1.NetworkingTunnel,
 	}
 	w.put(&v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}},
-		&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: peerID}})
+		&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer},
+			Spec: v1alpha1.ForeignClusterSpec{ClusterID: peerID}})
 	return w
 }
 
@@ -119,7 +121,8 @@ func (w *world) mappings() []v1alpha1.AddressMapping {
 }
 
 // create sets the fields that the API server sets in a new object, and creates it.
-func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object,
+	options ...client.CreateOption) error {
 	object.SetGeneration(1)
 	if mapping, ok := object.(*v1alpha1.AddressMapping); ok {
 		if err := w.allocate(ctx, mapping); err != nil {
@@ -130,7 +133,8 @@ func (w *world) create(ctx context.Context, c client.WithWatch, object client.Ob
 }
 
 // patch increments metadata.generation if a patch changes the spec, as the API server does.
-func (w *world) patch(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+func (w *world) patch(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+	options ...client.PatchOption) error {
 	before, err := w.spec(ctx, object)
 	if err != nil {
 		return err
@@ -170,9 +174,10 @@ func (w *world) allocate(ctx context.Context, mapping *v1alpha1.AddressMapping) 
 	for _, other := range w.mappings() {
 		taken = taken.With(netip.MustParsePrefix(other.Spec.Mapped))
 	}
-	mapped, err := addresses.NewPool(prefixes(pool.Spec.CIDRs), prefixes(pool.Spec.Reserved)).Allocate(taken, addresses.Request{
-		Range: netip.MustParsePrefix(mapping.Spec.CIDR), Keep: true, Chance: math.MaxUint32,
-	})
+	mapped, err := addresses.NewPool(prefixes(pool.Spec.CIDRs), prefixes(pool.Spec.Reserved)).Allocate(taken,
+		addresses.Request{
+			Range: netip.MustParsePrefix(mapping.Spec.CIDR), Keep: true, Chance: math.MaxUint32,
+		})
 	if err != nil {
 		refusal := apierrors.NewForbidden(v1alpha1.Resource("addressmappings"), mapping.Name, err)
 		refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseAddressesExhausted}}
@@ -235,8 +240,10 @@ func (w *world) peered(outgoing, incoming v1alpha1.PeeringPhase, features ...str
 		}
 	})
 	for namespace, request := range map[string]*v1alpha1.ResourceRequest{
-		naming.PeerNamespace(w.peer):   {ObjectMeta: metav1.ObjectMeta{Name: w.name}, Status: v1alpha1.ResourceRequestStatus{Features: features}},
-		naming.TenantNamespace(w.peer): {ObjectMeta: metav1.ObjectMeta{Name: w.peer}, Spec: v1alpha1.ResourceRequestSpec{Features: features}},
+		naming.PeerNamespace(w.peer): {ObjectMeta: metav1.ObjectMeta{Name: w.name},
+			Status: v1alpha1.ResourceRequestStatus{Features: features}},
+		naming.TenantNamespace(w.peer): {ObjectMeta: metav1.ObjectMeta{Name: w.peer},
+			Spec: v1alpha1.ResourceRequestSpec{Features: features}},
 	} {
 		request.Namespace = namespace
 		if previous := request.DeepCopy(); w.Has(previous) {

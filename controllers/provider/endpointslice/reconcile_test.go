@@ -25,12 +25,15 @@ import (
 )
 
 func TestEndpointSliceFollowsItsShadow(t *testing.T) {
-	reachable, expired, unreachable := reachability(rome()), reachability(rome(withExpiredHeartbeat)), reachability(rome(withoutNetwork))
+	reachable, expired, unreachable := reachability(rome()), reachability(rome(withExpiredHeartbeat)),
+		reachability(rome(withoutNetwork))
 	ofOther := func(slice *discoveryv1.EndpointSlice) { slice.OwnerReferences = nil }
 	ofEarlier := func(slice *discoveryv1.EndpointSlice) { slice.OwnerReferences[0].UID = "earlier" }
 	leaving := func(s *v1alpha1.ShadowEndpointSlice) { s.DeletionTimestamp = &metav1.Time{Time: noon} }
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "endpointslices"}, "web-abcde", errors.New("quota\x1b[31m"))
-	create, update, remove, report := "create EndpointSlice web-abcde", "update EndpointSlice web-abcde", "delete EndpointSlice web-abcde", "patch status ShadowEndpointSlice web-abcde"
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "endpointslices"}, "web-abcde",
+		errors.New("quota\x1b[31m"))
+	create, update, remove, report := "create EndpointSlice web-abcde", "update EndpointSlice web-abcde",
+		"delete EndpointSlice web-abcde", "patch status ShadowEndpointSlice web-abcde"
 	for _, test := range []struct {
 		name           string
 		cluster        *v1alpha1.ForeignCluster
@@ -46,12 +49,16 @@ func TestEndpointSliceFollowsItsShadow(t *testing.T) {
 		{name: "a slice is created", shadow: shadowSlice(), wrote: []string{create, report}, reason: "True Reachable"},
 		{name: "a correct slice is not written", shadow: reported(reachable), cached: sliceOf(shadowSlice(), true), reason: "True Reachable"},
 		{
-			name: "changes of other clients are reverted", shadow: reported(reachable), wrote: []string{update}, reason: "True Reachable",
-			cached: sliceOf(shadowSlice(), true, func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.9.9"} }),
+			name: "changes of other clients are reverted", shadow: reported(reachable), wrote: []string{update},
+			reason: "True Reachable",
+			cached: sliceOf(shadowSlice(), true,
+				func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.9.9"} }),
 		},
 		{
-			name: "a label that was removed is restored", shadow: reported(reachable), wrote: []string{create, update}, reason: "True Reachable",
-			unseen: sliceOf(shadowSlice(), true, func(slice *discoveryv1.EndpointSlice) { delete(slice.Labels, discoveryv1.LabelManagedBy) }),
+			name: "a label that was removed is restored", shadow: reported(reachable), wrote: []string{create, update},
+			reason: "True Reachable",
+			unseen: sliceOf(shadowSlice(), true,
+				func(slice *discoveryv1.EndpointSlice) { delete(slice.Labels, discoveryv1.LabelManagedBy) }),
 		},
 		{name: "a slice that is not cached yet is not written", shadow: reported(reachable), unseen: sliceOf(shadowSlice(), true), wrote: []string{create}, reason: "True Reachable"},
 		{name: "no endpoint is ready once the heartbeat expired", cluster: rome(withExpiredHeartbeat), shadow: reported(reachable), cached: sliceOf(shadowSlice(), true), wrote: []string{update, report}, reason: "False HeartbeatExpired"},
@@ -69,12 +76,16 @@ func TestEndpointSliceFollowsItsShadow(t *testing.T) {
 		{name: "a slice of another client that is not cached is a conflict", shadow: shadowSlice(), unseen: sliceOf(shadowSlice(), true, ofOther), wrote: []string{create, report}, reason: "False NameConflict", again: true},
 		{name: "the slice of an earlier shadow is deleted", shadow: shadowSlice(), cached: sliceOf(shadowSlice(), true, ofEarlier), wrote: []string{remove}},
 		{
-			name: "the slice of an earlier shadow that is not cached is replaced", shadow: shadowSlice(), wrote: []string{create, remove, create, report}, reason: "True Reachable",
-			unseen: sliceOf(shadowSlice(), true, ofEarlier, func(slice *discoveryv1.EndpointSlice) { delete(slice.Labels, discoveryv1.LabelManagedBy) }),
+			name: "the slice of an earlier shadow that is not cached is replaced", shadow: shadowSlice(),
+			wrote: []string{create, remove, create, report}, reason: "True Reachable",
+			unseen: sliceOf(shadowSlice(), true, ofEarlier,
+				func(slice *discoveryv1.EndpointSlice) { delete(slice.Labels, discoveryv1.LabelManagedBy) }),
 		},
 		{
-			name: "a slice of another address family is deleted", shadow: reported(reachable), wrote: []string{remove}, reason: "True Reachable",
-			cached: sliceOf(shadowSlice(), true, func(slice *discoveryv1.EndpointSlice) { slice.AddressType = discoveryv1.AddressTypeIPv6 }),
+			name: "a slice of another address family is deleted", shadow: reported(reachable), wrote: []string{remove},
+			reason: "True Reachable",
+			cached: sliceOf(shadowSlice(), true,
+				func(slice *discoveryv1.EndpointSlice) { slice.AddressType = discoveryv1.AddressTypeIPv6 }),
 		},
 		{name: "no slice is created outside of remote namespaces", namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: remoteName}}, shadow: shadowSlice(), wrote: []string{report}, reason: "False NotARemoteNamespace", again: true},
 		{name: "a refusal is reported", shadow: shadowSlice(), answer: forbidden, wrote: []string{create, report}, reason: "False ProviderRefused", again: true},
@@ -125,7 +136,8 @@ func TestEndpointSliceFollowsItsShadow(t *testing.T) {
 
 func TestPeerImportsNoServices(t *testing.T) {
 	slice, _ := sliceFor(shadowSlice(func(s *v1alpha1.ShadowEndpointSlice) {
-		s.Labels["multicluster.kubernetes.io/service-name"], s.Labels["multicluster.kubernetes.io/source-cluster"] = "web", "milan"
+		s.Labels["multicluster.kubernetes.io/service-name"], s.Labels["multicluster.kubernetes.io/source-cluster"] = "web",
+			"milan"
 	}), remoteNamespace(), true, addressFilter{})
 	plain, _ := sliceFor(shadowSlice(), remoteNamespace(), true, addressFilter{})
 	if diff := cmp.Diff(plain.Labels, slice.Labels); diff != "" {
@@ -142,10 +154,12 @@ func TestEndpointSliceIsLabelledWithItsConsumer(t *testing.T) {
 				discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: v1alpha1.ManagedBy,
 				v1alpha1.LabelOrigin: "consumer-id", v1alpha1.LabelDestination: "provider-id",
 			},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "federation.liqo.io/v1alpha1", Kind: "ShadowEndpointSlice", Name: "web-abcde", UID: "shadow-uid", Controller: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "federation.liqo.io/v1alpha1", Kind: "ShadowEndpointSlice",
+				Name: "web-abcde", UID: "shadow-uid", Controller: ptr.To(true)}},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("http"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](8080)}},
+		Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Protocol: ptr.To(corev1.ProtocolTCP),
+			Port: ptr.To[int32](8080)}},
 		Endpoints: []discoveryv1.Endpoint{
 			{Addresses: []string{"10.1.0.1"}, Hostname: ptr.To("web-0"), Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true), Serving: ptr.To(true), Terminating: ptr.To(false)}},
 			{Addresses: []string{"10.1.0.2"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)}},
@@ -238,7 +252,8 @@ func TestEndpointsOutsideOfTheTunnelsRangesAreRefused(t *testing.T) {
 		cluster.Spec.ClusterID, cluster.Spec.Networking = "consumer-id", v1alpha1.NetworkingTunnel
 	}
 	tunnel := func(cluster string, remote ...string) *v1alpha1.TunnelEndpoint {
-		te := &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "rome"}, Spec: v1alpha1.TunnelEndpointSpec{ClusterID: cluster}}
+		te := &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "rome"},
+			Spec: v1alpha1.TunnelEndpointSpec{ClusterID: cluster}}
 		for _, mapped := range remote {
 			te.Spec.Remote = append(te.Spec.Remote, v1alpha1.CIDRMapping{CIDR: "10.244.0.0/16", Mapped: mapped})
 		}
@@ -294,7 +309,8 @@ func TestEndpointsOutsideOfTheTunnelsRangesAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if tunnelChanged(tunnel("consumer-id", "10.1.0.0/16"), tunnel("consumer-id", "10.1.0.0/16")) || !tunnelChanged(tunnel("consumer-id", "10.1.0.0/16"), tunnel("consumer-id", "10.9.0.0/16")) {
+	if tunnelChanged(tunnel("consumer-id", "10.1.0.0/16"), tunnel("consumer-id", "10.1.0.0/16")) ||
+		!tunnelChanged(tunnel("consumer-id", "10.1.0.0/16"), tunnel("consumer-id", "10.9.0.0/16")) {
 		t.Error("tunnels are selected by their ranges alone")
 	}
 }

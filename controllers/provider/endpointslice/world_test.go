@@ -32,12 +32,14 @@ func shadowSlice(change ...func(*v1alpha1.ShadowEndpointSlice)) *v1alpha1.Shadow
 	shadow := &v1alpha1.ShadowEndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web-abcde", Namespace: remoteName, UID: "shadow-uid", Generation: 1,
-			Labels:      map[string]string{discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io", v1alpha1.LabelOrigin: "elsewhere"},
+			Labels: map[string]string{discoveryv1.LabelServiceName: "web",
+				discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io", v1alpha1.LabelOrigin: "elsewhere"},
 			Annotations: map[string]string{"a": "b"},
 		},
 		Spec: v1alpha1.ShadowEndpointSliceSpec{
 			AddressType: discoveryv1.AddressTypeIPv4,
-			Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("http"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](8080)}},
+			Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Protocol: ptr.To(corev1.ProtocolTCP),
+				Port: ptr.To[int32](8080)}},
 			Endpoints: []v1alpha1.ShadowEndpoint{
 				{Addresses: []string{"10.1.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}, Hostname: ptr.To("web-0")},
 				{Addresses: []string{"10.1.0.2"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)}},
@@ -58,7 +60,8 @@ func reported(v readiness, change ...func(*v1alpha1.ShadowEndpointSlice)) *v1alp
 		status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&shadow.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: status, Reason: v.reason, Message: v.message, ObservedGeneration: shadow.Generation,
+		Type: v1alpha1.ConditionReady, Status: status, Reason: v.reason, Message: v.message,
+		ObservedGeneration: shadow.Generation,
 	})
 	return shadow
 }
@@ -113,7 +116,8 @@ func clusterInfo(services []string, others ...v1alpha1.ClusterRange) *v1alpha1.C
 }
 
 // sliceOf returns the EndpointSlice of a shadow one as the API server has it.
-func sliceOf(shadow *v1alpha1.ShadowEndpointSlice, reachable bool, change ...func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
+func sliceOf(shadow *v1alpha1.ShadowEndpointSlice, reachable bool,
+	change ...func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
 	slice, _ := sliceFor(shadow, remoteNamespace(), reachable, addressFilter{})
 	slice.UID = "slice-uid"
 	for _, c := range change {
@@ -143,7 +147,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w := &world{Cluster: kittest.New(t, objects...)}
 	w.r = &Reconciler{Client: w.Controller, Live: w.Controller, Clock: w.Clock, Network: Network{
-		Refused: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, Networking: v1alpha1.NetworkingFlat, Namespace: "liqo",
+		Refused: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, Networking: v1alpha1.NetworkingFlat,
+		Namespace: "liqo",
 	}}
 	w.r.owned = w.Cache(w.isCached)
 	return w

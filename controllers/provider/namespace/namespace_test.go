@@ -44,7 +44,8 @@ func TestRemoteNamespacesFollowTheNamespaceMap(t *testing.T) {
 			name:    "a remote namespace is created and not ready before its quota is in force",
 			objects: []client.Object{requesting("bakery")},
 			wrote: []string{
-				"create Namespace bakery", "create RoleBinding federation-remote-namespace-manager", "create ResourceQuota federation",
+				"create Namespace bakery", "create RoleBinding federation-remote-namespace-manager",
+				"create ResourceQuota federation",
 				"create RoleBinding federation-remote-namespace",
 			},
 		},

@@ -103,7 +103,8 @@ func TestForeignClusterOverridesThePolicy(t *testing.T) {
 	}
 	w.changeCluster(func(fc *v1alpha1.ForeignCluster) {
 		fc.Spec.IncomingPolicy.Labels = map[string]string{"tier": "gold"}
-		fc.Spec.IncomingPolicy.StorageClasses, fc.Spec.IncomingPolicy.IngressClasses = []string{"fast", "slow"}, []string{"private"}
+		fc.Spec.IncomingPolicy.StorageClasses, fc.Spec.IncomingPolicy.IngressClasses = []string{"fast", "slow"},
+			[]string{"private"}
 		fc.Spec.IncomingPolicy.Limits = list("requests.storage", "10Gi")
 	})
 	w.pass()
@@ -216,7 +217,8 @@ func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 		{"less storage is offered than stored", func() {
 			limits("cpu", "500m", "requests.storage", "1Gi", "persistentvolumeclaims", "1")
 			store("1Gi", "2Gi")
-		}, metav1.ConditionFalse, reasonQuotaReduced, "The usage exceeds the quota of persistentvolumeclaims, requests.storage."},
+		}, metav1.ConditionFalse, reasonQuotaReduced,
+			"The usage exceeds the quota of persistentvolumeclaims, requests.storage."},
 		{"claims are deleted", func() { store("1Gi") }, metav1.ConditionTrue, reasonWithinQuota, ""},
 		{"no storage is offered any more", func() { limits("cpu", "500m") }, metav1.ConditionFalse, reasonQuotaReduced,
 			"The usage exceeds the quota of requests.storage."},

@@ -73,7 +73,8 @@ func TestCordonedConsumerIsOfferedNothingNew(t *testing.T) {
 		t.Run(string(shape), func(t *testing.T) {
 			w := newWorld(t, DefaultPolicy())
 			cordon := func(cordoned bool) {
-				w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned, fc.Spec.IncomingPolicy.Shape = cordoned, shape })
+				w.changeCluster(
+					func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned, fc.Spec.IncomingPolicy.Shape = cordoned, shape })
 			}
 			cordon(true)
 			if diff := cmp.Diff([]string{"patch status ResourceRequest rome"}, w.pass()); diff != "" {
@@ -116,7 +117,8 @@ func TestCordonEmptiesAnOfferAlsoIfAnAdministratorDecides(t *testing.T) {
 		t.Run(string(shape), func(t *testing.T) {
 			w := newWorld(t, DefaultPolicy())
 			cordon := func(cordoned bool) {
-				w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned, fc.Spec.IncomingPolicy.Shape = cordoned, shape })
+				w.changeCluster(
+					func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned, fc.Spec.IncomingPolicy.Shape = cordoned, shape })
 			}
 			cordon(false)
 			w.pass()

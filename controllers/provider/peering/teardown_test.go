@@ -131,7 +131,8 @@ func TestVolumesOutliveTheIncomingPeering(t *testing.T) {
 			"it does not wait for volumes without pods", func() { p.Remove(pod) },
 			[]string{
 				foreigncluster.ReasonVolumesRemain, "patch status ResourceRequest rome",
-				"delete RoleBinding federation-remote-namespace in shop-rome", "delete RoleBinding federation-tenant in liqo-tenant-rome",
+				"delete RoleBinding federation-remote-namespace in shop-rome",
+				"delete RoleBinding federation-tenant in liqo-tenant-rome",
 				"delete Namespace liqo-tenant-rome",
 			},
 			v1alpha1.PeeringDisconnecting,

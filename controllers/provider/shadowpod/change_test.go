@@ -34,7 +34,8 @@ func TestEphemeralContainerThatIsRefusedDelaysNoOtherChange(t *testing.T) {
 		ctx context.Context, c client.Client, sub string, o client.Object, options ...client.SubResourceUpdateOption,
 	) error {
 		if slices.Contains(ephemeralNames(o.(*corev1.Pod).Spec.EphemeralContainers), "root") {
-			return apierrors.NewForbidden(corev1.Resource("pods"), "web", errors.New("violates PodSecurity \"restricted:latest\""))
+			return apierrors.NewForbidden(corev1.Resource("pods"), "web",
+				errors.New("violates PodSecurity \"restricted:latest\""))
 		}
 		return c.SubResource(sub).Update(ctx, o, options...)
 	}})
@@ -64,7 +65,8 @@ func containsAll(text string, parts ...string) bool {
 }
 
 func TestResizeThatIsRefusedIsReportedAndRetriedAndDelaysNoOtherChange(t *testing.T) {
-	larger := shadowPod(requesting("2"), changedOnce, func(shadow *v1alpha1.ShadowPod) { shadow.Labels["app"] = "changed" })
+	larger := shadowPod(requesting("2"), changedOnce,
+		func(shadow *v1alpha1.ShadowPod) { shadow.Labels["app"] = "changed" })
 	w := newWorld(t, larger, podOf(t, shadowPod(requesting("1"))))
 	full := true
 	w.Fault = func(write kittest.Write, done bool) error {
@@ -76,7 +78,8 @@ func TestResizeThatIsRefusedIsReportedAndRetriedAndDelaysNoOtherChange(t *testin
 	if again := w.pass(t); again != minBackoff {
 		t.Fatalf("requeued after %s", again)
 	}
-	if diff := cmp.Diff([]string{"update resize Pod web", "update Pod web", "patch status ShadowPod web"}, w.WritesSince(0)); diff != "" {
+	if diff := cmp.Diff([]string{"update resize Pod web", "update Pod web", "patch status ShadowPod web"},
+		w.WritesSince(0)); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	if events := w.Recorded(); len(events) != 1 || !containsAll(events[0], "FailedUpdate", "node is too small") {
@@ -96,7 +99,8 @@ func TestResizeThatIsRefusedIsReportedAndRetriedAndDelaysNoOtherChange(t *testin
 	if again := w.pass(t); again != minBackoff || w.WritesSince(written) != nil {
 		t.Errorf("requeued after %s, writes %v", again, w.WritesSince(written))
 	}
-	kittest.Change(w.Cluster, web.Namespace, web.Name, &v1alpha1.ShadowPod{}, func(shadow *v1alpha1.ShadowPod) { shadow.Generation++ })
+	kittest.Change(w.Cluster, web.Namespace, web.Name, &v1alpha1.ShadowPod{},
+		func(shadow *v1alpha1.ShadowPod) { shadow.Generation++ })
 	full = false
 	w.pass(t)
 	if pod := w.pod(); pod.Spec.Containers[0].Resources.Requests.Cpu().String() != "2" {

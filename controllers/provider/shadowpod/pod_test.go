@@ -32,9 +32,11 @@ func TestPodHasNoAccountPriorityOrNodeOfTheProvider(t *testing.T) {
 		t.Errorf("labels %v", pod.Labels)
 	}
 	want := before.Spec.Pod.DeepCopy()
-	want.ServiceAccountName, want.DeprecatedServiceAccount, want.PriorityClassName, want.Priority, want.NodeName = "", "", "", nil, ""
+	want.ServiceAccountName, want.DeprecatedServiceAccount, want.PriorityClassName, want.Priority, want.NodeName = "",
+		"", "", nil, ""
 	want.AutomountServiceAccountToken, want.EnableServiceLinks = ptr.To(false), ptr.To(false)
-	want.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.Quantity{}, corev1.ResourceMemory: resource.Quantity{}}
+	want.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.Quantity{},
+		corev1.ResourceMemory: resource.Quantity{}}
 	if diff := cmp.Diff(*want, pod.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
@@ -94,7 +96,8 @@ func TestMirroredStateChangesWithEveryReflectedField(t *testing.T) {
 			t.Errorf("a changed %s does not change the state", name)
 		}
 	}
-	if after, err := mirroredOf(shadowPod(requesting("2"))); err != nil || after.Resources == before.Resources || after.Hash != before.Hash {
+	if after, err := mirroredOf(shadowPod(requesting("2"))); err != nil || after.Resources == before.Resources ||
+		after.Hash != before.Hash {
 		t.Errorf("changed resources do not change their own hash alone: %v", err)
 	}
 	again, err := mirroredOf(shadowPod(never, hasEnded))
@@ -131,10 +134,12 @@ func TestCacheKeepsThePodFieldsThatTheControllerReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	trimmed := got.(*corev1.Pod)
-	if trimmed.ManagedFields != nil || trimmed.Spec.Containers != nil || trimmed.Labels != nil || trimmed.Status.ContainerStatuses != nil {
+	if trimmed.ManagedFields != nil || trimmed.Spec.Containers != nil || trimmed.Labels != nil ||
+		trimmed.Status.ContainerStatuses != nil {
 		t.Errorf("kept %+v", trimmed)
 	}
-	if recordedOn(trimmed).Hash == "" || trimmed.UID != types.UID("pod-uid") || !metav1.IsControlledBy(trimmed, shadowPod()) {
+	if recordedOn(trimmed).Hash == "" || trimmed.UID != types.UID("pod-uid") ||
+		!metav1.IsControlledBy(trimmed, shadowPod()) {
 		t.Errorf("lacks a field: %+v", trimmed)
 	}
 	ended := podOf(t, shadowPod(never), in(corev1.PodFailed))
@@ -185,11 +190,14 @@ func TestPodsPreferTheOfferedNode(t *testing.T) {
 		t.Fatalf("affinity without an offered node: %v", spec.Affinity)
 	}
 	own := corev1.PreferredSchedulingTerm{Weight: 1}
-	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{own}}}
+	spec.Affinity = &corev1.Affinity{
+		NodeAffinity: &corev1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{own}}}
 	preferNode(&spec, "worker-1")
-	want := []corev1.PreferredSchedulingTerm{own, {Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
-		{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"worker-1"}},
-	}}}}
+	want := []corev1.PreferredSchedulingTerm{own,
+		{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"worker-1"}},
+		}}}}
 	if diff := cmp.Diff(want, spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution); diff != "" {
 		t.Errorf("preferences (-want +got):\n%s", diff)
 	}

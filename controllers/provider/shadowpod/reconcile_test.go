@@ -42,11 +42,12 @@ func TestPodIsDeletedWithTheGracePeriodOfItsShadowPod(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.shadow, podOf(t, shadowPod(), test.pod))
 			var got []int64
-			w.answer(interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, all ...client.DeleteOption) error {
-				options := (&client.DeleteOptions{}).ApplyOptions(all)
-				got = append(got, ptr.Deref(options.GracePeriodSeconds, -1))
-				return nil
-			}})
+			w.answer(interceptor.Funcs{
+				Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, all ...client.DeleteOption) error {
+					options := (&client.DeleteOptions{}).ApplyOptions(all)
+					got = append(got, ptr.Deref(options.GracePeriodSeconds, -1))
+					return nil
+				}})
 			w.pass(t)
 			if diff := cmp.Diff([]int64{test.want}, got); diff != "" {
 				t.Errorf("grace periods of the deletions (-want +got):\n%s", diff)
@@ -160,7 +161,8 @@ func TestPodFollowsItsShadowPod(t *testing.T) {
 			wrote: []string{"patch Pod web"},
 		},
 		{
-			name: "the end of the pod is awaited after a deletion of the shadow pod by force", shadow: shadowPod(never, deletedWithin(0)),
+			name:   "the end of the pod is awaited after a deletion of the shadow pod by force",
+			shadow: shadowPod(never, deletedWithin(0)),
 			pod: func(t *testing.T) *corev1.Pod {
 				return podOf(t, shadowPod(never), bound, forced(abandoned-time.Second))
 			},
@@ -206,8 +208,9 @@ func TestPodFollowsItsShadowPod(t *testing.T) {
 			wrote: []string{"patch ShadowPod web"},
 		},
 		{
-			name: "the deleted pod of a shadow pod that does not exist is released",
-			pod:  func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), stopping) }, wrote: []string{"patch Pod web"},
+			name:  "the deleted pod of a shadow pod that does not exist is released",
+			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), stopping) },
+			wrote: []string{"patch Pod web"},
 		},
 		{
 			name: "changes are applied to the pod",
@@ -245,8 +248,9 @@ func TestPodFollowsItsShadowPod(t *testing.T) {
 			wrote: []string{"update resize Pod web", "update Pod web"},
 		},
 		{
-			name: "a pod that its kubelet has not resized has released no resources", shadow: shadowPod(requesting("1"), hadMore),
-			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(requesting("1")), allocated("2")) },
+			name:   "a pod that its kubelet has not resized has released no resources",
+			shadow: shadowPod(requesting("1"), hadMore),
+			pod:    func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(requesting("1")), allocated("2")) },
 		},
 		{
 			name: "a pod that its kubelet has resized has released resources", shadow: shadowPod(requesting("1"), hadMore),
@@ -316,7 +320,8 @@ func TestChangesInTheLifeOfAPodAreSelected(t *testing.T) {
 // tooLarge refuses statuses with mounted volumes, or all, as the API server does with large ones.
 func (w *world) tooLarge(always bool) {
 	w.answer(interceptor.Funcs{SubResourcePatch: func(
-		ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption,
+		ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+		options ...client.SubResourcePatchOption,
 	) error {
 		if data, err := p.Data(o); err != nil || always || strings.Contains(string(data), "volumeMounts") {
 			return apierrors.NewInvalid(shadowKind.GroupKind(), o.GetName(), nil)
@@ -344,7 +349,8 @@ func TestEndThatIsRefusedIsRecordedInShortAndReleasesThePod(t *testing.T) {
 			Phase:      corev1.PodFailed,
 			Conditions: []corev1.PodCondition{{Type: corev1.DisruptionTarget, Reason: "EvictionByEvictionAPI"}},
 			ContainerStatuses: []corev1.ContainerStatus{{
-				Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}},
+				Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3,
+					Reason: "Error"}},
 			}},
 		}}
 		if diff := cmp.Diff(want, w.shadow().Status); diff != "" {
@@ -431,7 +437,8 @@ func TestRefusalIsReportedAndFailureIsRetried(t *testing.T) {
 				t.Errorf("got error %v", err)
 			}
 			condition := meta.FindStatusCondition(w.shadow().Status.Conditions, v1alpha1.ConditionPodCreated)
-			if reported := condition != nil && condition.Status == metav1.ConditionFalse && condition.Message != ""; reported != test.refused {
+			if reported := condition != nil && condition.Status == metav1.ConditionFalse &&
+				condition.Message != ""; reported != test.refused {
 				t.Errorf("condition %+v", condition)
 			}
 			if test.refused && result.RequeueAfter != minBackoff {

@@ -122,7 +122,8 @@ func older(pod *corev1.Pod) {
 
 func remoteNamespace() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: remoteName, Labels: map[string]string{
-		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelOrigin: "consumer-id", v1alpha1.LabelDestination: "provider-id",
+		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelOrigin: "consumer-id",
+		v1alpha1.LabelDestination: "provider-id",
 	}}}
 }
 

@@ -29,8 +29,9 @@ func FuzzAnswerOfAProvider(f *testing.F) {
 	one := resource.MustParse("1Gi")
 	for _, seed := range []v1alpha1.ShadowVolumeClaim{
 		{
-			Spec:   v1alpha1.ShadowVolumeClaimSpec{StorageClassName: "fast", Storage: one},
-			Status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimBound, Capacity: &one, VolumeName: "pvc-1", Pods: []string{"db-0"}},
+			Spec: v1alpha1.ShadowVolumeClaimSpec{StorageClassName: "fast", Storage: one},
+			Status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimBound, Capacity: &one, VolumeName: "pvc-1",
+				Pods: []string{"db-0"}},
 		},
 		{Status: v1alpha1.ShadowVolumeClaimStatus{
 			Phase: v1alpha1.ShadowVolumeClaimPending,
@@ -46,8 +47,11 @@ func FuzzAnswerOfAProvider(f *testing.F) {
 		}
 		f.Add(encoded)
 	}
-	f.Add([]byte(`{"metadata":{"name":"../other","namespace":"kube-system","labels":{"a":"b"},"annotations":{"storage.liqo.io/origin-claim":"\u001b"}},` +
-		`"spec":{"storageClassName":"a/b"},"status":{"phase":"Great","capacity":"-1","conditions":[{"type":"VolumeBound"},{"type":"VolumeBound"},{"type":"x"}]}}`))
+	f.Add([]byte(
+		`{"metadata":{"name":"../other","namespace":"kube-system","labels":{"a":"b"},` +
+			`"annotations":{"storage.liqo.io/origin-claim":"\u001b"}},` +
+			`"spec":{"storageClassName":"a/b"},"status":{"phase":"Great","capacity":"-1",` +
+			`"conditions":[{"type":"VolumeBound"},{"type":"VolumeBound"},{"type":"x"}]}}`))
 	f.Add([]byte(`{"status":{"phase":"Lost","capacity":"8Ei"}}`))
 	f.Add([]byte(`{"status":{"capacity":"1500m"}}`))
 	f.Fuzz(func(t *testing.T, encoded []byte) {
@@ -56,7 +60,8 @@ func FuzzAnswerOfAProvider(f *testing.F) {
 			return
 		}
 		accepted := answered(&answer)
-		if again := answered(accepted); len(again.Status.Conditions) > 2 || again.Spec.StorageClassName != accepted.Spec.StorageClassName {
+		if again := answered(accepted); len(again.Status.Conditions) > 2 ||
+			again.Spec.StorageClassName != accepted.Spec.StorageClassName {
 			t.Errorf("kept %+v, then %+v", accepted, again)
 		}
 		for key, value := range accepted.Annotations {
@@ -80,7 +85,8 @@ func FuzzAnswerOfAProvider(f *testing.F) {
 			t.Errorf("class with %d bytes", len(class))
 		}
 		if problem := resizeProblem(accepted, "milan"); problem != nil &&
-			(utf8.RuneCountInString(problem.reason) > maxShown || utf8.RuneCountInString(problem.message) > maxShown || strings.ContainsRune(problem.message, '\x1b')) {
+			(utf8.RuneCountInString(problem.reason) > maxShown || utf8.RuneCountInString(problem.message) > maxShown ||
+				strings.ContainsRune(problem.message, '\x1b')) {
 			t.Errorf("problem %+v", problem)
 		}
 		expectVirtualVolume(t, &observation{
@@ -94,7 +100,8 @@ func FuzzAnswerOfAProvider(f *testing.F) {
 // expectVirtualVolume fails the test if the API server would refuse a virtual volume with the observed status.
 func expectVirtualVolume(t *testing.T, seen *observation) {
 	t.Helper()
-	described := &v1alpha1.VirtualVolume{ObjectMeta: metav1.ObjectMeta{Name: seen.claim.Name, Namespace: seen.claim.Namespace, ResourceVersion: "1"}}
+	described := &v1alpha1.VirtualVolume{ObjectMeta: metav1.ObjectMeta{Name: seen.claim.Name,
+		Namespace: seen.claim.Namespace, ResourceVersion: "1"}}
 	seen.into(&described.Status, 1)
 	for i := range described.Status.Conditions {
 		described.Status.Conditions[i].LastTransitionTime = metav1.NewTime(time.Unix(1_900_000_000, 0))

@@ -24,13 +24,16 @@ import (
 func stored(name, class, size string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: "uid-of-volume", Finalizers: []string{volume.Finalizer}, Annotations: map[string]string{volume.AnnotationStorageClass: class},
+			Name: name, UID: "uid-of-volume", Finalizers: []string{volume.Finalizer},
+			Annotations:       map[string]string{volume.AnnotationStorageClass: class},
 			CreationTimestamp: metav1.Now(),
 		},
 		Spec: corev1.PersistentVolumeSpec{
-			PersistentVolumeSource: volume.RemoteSource(volume.Handle{ClusterID: milanID, Namespace: milanSpace, Claim: shadowName}),
-			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}, StorageClassName: "liqo",
-			ClaimRef: claimReference(userClaim()), PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			PersistentVolumeSource: volume.RemoteSource(volume.Handle{ClusterID: milanID, Namespace: milanSpace,
+				Claim: shadowName}),
+			Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)},
+			StorageClassName: "liqo",
+			ClaimRef:         claimReference(userClaim()), PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 	}
@@ -73,18 +76,21 @@ func TestVirtualNodesOfOneOfferShareItsQuota(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: naming.PeerNamespace("milan")},
 			Spec:       v1alpha1.VirtualNodeSpec{ClusterID: milanID, OfferName: offer},
 			Status: v1alpha1.VirtualNodeStatus{
-				StorageClasses: []string{"ssd"}, Storage: corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse(amount)},
+				StorageClasses: []string{"ssd"},
+				Storage:        corev1.ResourceList{corev1.ResourceRequestsStorage: resource.MustParse(amount)},
 			},
 		}
 	}
-	all := grants([]v1alpha1.VirtualNode{node("a", "one", "10Gi"), node("b", "one", "10Gi"), node("c", "two", "5Gi")}, nil, nil)
+	all := grants([]v1alpha1.VirtualNode{node("a", "one", "10Gi"), node("b", "one", "10Gi"),
+		node("c", "two", "5Gi")}, nil, nil)
 	if len(all) != 1 || all[0].remaining("ssd") != 15<<30 {
 		t.Errorf("got %+v", all)
 	}
 }
 
 func TestLocalNodesArePublishedWithMoreThanAnyProvider(t *testing.T) {
-	all := capacities([]storagev1.StorageClass{*virtual(), *local()}, []grant{{clusterID: milanID, classes: []string{"ssd"}}}, storageNS)
+	all := capacities([]storagev1.StorageClass{*virtual(), *local()},
+		[]grant{{clusterID: milanID, classes: []string{"ssd"}}}, storageNS)
 	if len(all) != 2 || all[0].Capacity.Cmp(*all[1].Capacity) <= 0 {
 		t.Fatalf("got %+v", all)
 	}
@@ -94,7 +100,8 @@ func TestLocalNodesArePublishedWithMoreThanAnyProvider(t *testing.T) {
 	if diff := cmp.Diff(want, all[0].NodeTopology); diff != "" {
 		t.Errorf("local nodes (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"liqo.io/remote-cluster-id": milanID}, all[1].NodeTopology.MatchLabels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"liqo.io/remote-cluster-id": milanID},
+		all[1].NodeTopology.MatchLabels); diff != "" {
 		t.Errorf("nodes of milan (-want +got):\n%s", diff)
 	}
 }

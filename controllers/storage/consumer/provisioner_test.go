@@ -50,7 +50,8 @@ func (w *world) driveLocal() {
 		claim := &claims.Items[i]
 		if claim.Namespace == storageNS && claim.Spec.VolumeName == "" {
 			pv := &corev1.PersistentVolume{
-				ObjectMeta: metav1.ObjectMeta{Name: "pvc-of-driver", Annotations: map[string]string{volume.AnnotationProvisionedBy: "local.example.com"}},
+				ObjectMeta: metav1.ObjectMeta{Name: "pvc-of-driver",
+					Annotations: map[string]string{volume.AnnotationProvisionedBy: "local.example.com"}},
 				Spec: corev1.PersistentVolumeSpec{
 					StorageClassName: "local", PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 					Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, ClaimRef: claimReference(claim),
@@ -78,19 +79,23 @@ func TestClaimOnALocalNodeGetsTheVolumeOfItsIntermediateClaim(t *testing.T) {
 		w.provision(p)
 	}
 	intermediate := get(w, storageNS, volume.VolumeName(claimUID), &corev1.PersistentVolumeClaim{})
-	if *intermediate.Spec.StorageClassName != "local" || intermediate.Annotations[volume.AnnotationSelectedNode] != "worker" {
+	if *intermediate.Spec.StorageClassName != "local" ||
+		intermediate.Annotations[volume.AnnotationSelectedNode] != "worker" {
 		t.Errorf("the intermediate claim is %+v", intermediate)
 	}
 	w.expectEvent("Normal Provisioning Provisioning a volume of StorageClass local")
 	w.driveLocal()
 	w.provision(p)
 	pv := get(w, "", "pvc-of-driver", &corev1.PersistentVolume{})
-	want := &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "data-db-0", UID: claimUID}
+	want := &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: "shop",
+		Name: "data-db-0", UID: claimUID}
 	if diff := cmp.Diff(want, pv.Spec.ClaimRef); diff != "" {
 		t.Errorf("claimRef (-want +got):\n%s", diff)
 	}
-	if pv.Spec.StorageClassName != "liqo" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
-		pv.Annotations[volume.AnnotationStorageClass] != "local" || pv.Annotations[volume.AnnotationReclaimPolicy] != "Delete" ||
+	if pv.Spec.StorageClassName != "liqo" ||
+		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
+		pv.Annotations[volume.AnnotationStorageClass] != "local" ||
+		pv.Annotations[volume.AnnotationReclaimPolicy] != "Delete" ||
 		!cmp.Equal(pv.Finalizers, []string{volume.Finalizer}) {
 		t.Errorf("the volume is %+v", pv)
 	}
@@ -113,7 +118,8 @@ func TestWarningsOfTheProvisionerAreRecordedOnTheUsersClaim(t *testing.T) {
 	p := w.provisioner()
 	warning := func(name, kind, message string, at time.Time) *corev1.Event {
 		return &corev1.Event{
-			ObjectMeta: metav1.ObjectMeta{Namespace: storageNS, Name: name}, Type: kind, Message: message, LastTimestamp: metav1.NewTime(at),
+			ObjectMeta: metav1.ObjectMeta{Namespace: storageNS, Name: name}, Type: kind, Message: message,
+			LastTimestamp:  metav1.NewTime(at),
 			InvolvedObject: corev1.ObjectReference{UID: intermediate.UID},
 		}
 	}
@@ -132,7 +138,8 @@ func TestWarningsOfTheProvisionerAreRecordedOnTheUsersClaim(t *testing.T) {
 			t.Fatalf("got %v, %v", result, err)
 		}
 	}
-	w.expectEvent("Warning ProvisioningFailed StorageClass local, claim " + intermediate.Name + " in namespace " + storageNS + ": no space")
+	w.expectEvent("Warning ProvisioningFailed StorageClass local, claim " + intermediate.Name + " in namespace " +
+		storageNS + ": no space")
 }
 
 func TestProvisioningOnALocalNodeResumesAfterAnyWrite(t *testing.T) {
@@ -162,7 +169,8 @@ func TestProvisioningOnALocalNodeResumesAfterAnyWrite(t *testing.T) {
 			}
 			claim := get(w, dataDB0.Namespace, dataDB0.Name, &corev1.PersistentVolumeClaim{})
 			if !killed || claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName != "pvc-of-driver" {
-				t.Errorf("late %t: killed %t; the claim is %s with %q after %v", late, killed, claim.Status.Phase, claim.Spec.VolumeName, w.writes())
+				t.Errorf("late %t: killed %t; the claim is %s with %q after %v", late, killed, claim.Status.Phase,
+					claim.Spec.VolumeName, w.writes())
 			}
 			absent(w, storageNS, volume.VolumeName(claimUID), &corev1.PersistentVolumeClaim{})
 			var volumes corev1.PersistentVolumeList
@@ -189,7 +197,8 @@ func TestClaimOnAVirtualNodeGetsAVolumeOnceTheProviderAccepts(t *testing.T) {
 		t.Errorf("the claim on milan (-want +got):\n%s", diff)
 	}
 	if kept.Labels[v1alpha1.LabelOrigin] != romeID || kept.Labels[v1alpha1.LabelDestination] != milanID ||
-		kept.Annotations[v1alpha1.AnnotationOriginNamespace] != "shop" || kept.Annotations[volume.AnnotationOriginClaim] != "data-db-0" {
+		kept.Annotations[v1alpha1.AnnotationOriginNamespace] != "shop" ||
+		kept.Annotations[volume.AnnotationOriginClaim] != "data-db-0" {
 		t.Errorf("the claim on milan has %v and %v", kept.Labels, kept.Annotations)
 	}
 	absent(w, "", volume.VolumeName(claimUID), &corev1.PersistentVolume{})
@@ -197,14 +206,17 @@ func TestClaimOnAVirtualNodeGetsAVolumeOnceTheProviderAccepts(t *testing.T) {
 	w.provision(p)
 	pv := get(w, "", volume.VolumeName(claimUID), &corev1.PersistentVolume{})
 	handle, isRemote, err := volume.HandleOf(pv)
-	if diff := cmp.Diff(volume.Handle{ClusterID: milanID, Namespace: milanSpace, Claim: shadowName}, handle); !isRemote || err != nil || diff != "" {
+	if diff := cmp.Diff(volume.Handle{ClusterID: milanID, Namespace: milanSpace, Claim: shadowName}, handle); !isRemote ||
+		err != nil || diff != "" {
 		t.Errorf("%v; handle (-want +got):\n%s", err, diff)
 	}
 	if diff := cmp.Diff(volume.RemoteAffinity(milanID, nil), pv.Spec.NodeAffinity); diff != "" {
 		t.Errorf("affinity (-want +got):\n%s", diff)
 	}
-	if pv.Spec.StorageClassName != "liqo" || pv.Spec.ClaimRef.UID != claimUID || pv.Annotations[volume.AnnotationProvisionedBy] != "storage.liqo.io" ||
-		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || !cmp.Equal(pv.Finalizers, []string{volume.Finalizer}) {
+	if pv.Spec.StorageClassName != "liqo" || pv.Spec.ClaimRef.UID != claimUID ||
+		pv.Annotations[volume.AnnotationProvisionedBy] != "storage.liqo.io" ||
+		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
+		!cmp.Equal(pv.Finalizers, []string{volume.Finalizer}) {
 		t.Errorf("the volume is %+v", pv)
 	}
 	w.expectEvent("Normal ProvisioningSucceeded")
@@ -214,14 +226,16 @@ func TestVolumesOfANodeThatIsOfferedByItselfHaveItsTopology(t *testing.T) {
 	claim, node := userClaim(), milan()[2].(*corev1.Node)
 	virtualNode := &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{ClusterID: milanID, OfferedNode: "0a1b"}}
 	pv := remoteVolume(claim, virtual(), &v1alpha1.ShadowVolumeClaim{}, virtualNode, node)
-	if diff := cmp.Diff(volume.RemoteAffinity(milanID, map[string]string{corev1.LabelTopologyZone: "north"}), pv.Spec.NodeAffinity); diff != "" {
+	if diff := cmp.Diff(volume.RemoteAffinity(milanID, map[string]string{corev1.LabelTopologyZone: "north"}),
+		pv.Spec.NodeAffinity); diff != "" {
 		t.Errorf("affinity (-want +got):\n%s", diff)
 	}
 }
 
 func TestVolumeIsCreatedOnceTheProviderIsReady(t *testing.T) {
 	condition := func(reason string) []metav1.Condition {
-		return []metav1.Condition{{Type: v1alpha1.ConditionVolumeBound, Status: metav1.ConditionFalse, Reason: reason, Message: "The disk is full."}}
+		return []metav1.Condition{{Type: v1alpha1.ConditionVolumeBound, Status: metav1.ConditionFalse, Reason: reason,
+			Message: "The disk is full."}}
 	}
 	for _, test := range []struct {
 		name    string
@@ -234,14 +248,16 @@ func TestVolumeIsCreatedOnceTheProviderIsReady(t *testing.T) {
 		{name: "waits for the first pod", status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimPending, Conditions: condition("WaitForFirstConsumer")}},
 		{name: "an Immediate class", status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimPending, Conditions: condition("Provisioning")}, waiting: true},
 		{
-			name: "a failure", status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimPending, Conditions: condition("ProvisioningFailed")},
+			name: "a failure", status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimPending,
+				Conditions: condition("ProvisioningFailed")},
 			waiting: true, event: "Warning ProvisioningFailed milan: The disk is full.",
 		},
 		{name: "bound", status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimBound}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			if got := w.provisioner().waitsFor(userClaim(), &v1alpha1.ShadowVolumeClaim{Status: test.status}, "milan"); got != test.waiting {
+			if got := w.provisioner().waitsFor(userClaim(), &v1alpha1.ShadowVolumeClaim{Status: test.status},
+				"milan"); got != test.waiting {
 				t.Errorf("waiting %t", got)
 			}
 			if test.event != "" {
@@ -258,14 +274,16 @@ func TestClaimOfAClassThatIsNoLongerOfferedIsReplaced(t *testing.T) {
 	w.answer(func(kept *v1alpha1.ShadowVolumeClaim) {
 		kept.Status.Phase = v1alpha1.ShadowVolumeClaimPending
 		kept.Status.Conditions = []metav1.Condition{{
-			Type: v1alpha1.ConditionVolumeBound, Status: metav1.ConditionFalse, Reason: shadowProvisioningFailed, Message: "The provider has no StorageClass ssd.",
+			Type: v1alpha1.ConditionVolumeBound, Status: metav1.ConditionFalse, Reason: shadowProvisioningFailed,
+			Message: "The provider has no StorageClass ssd.",
 		}}
 	})
 	w.provision(p)
 	if kept := w.kept(); kept == nil || kept.Spec.StorageClassName != "ssd" {
 		t.Fatalf("milan has %+v", kept)
 	}
-	change(w, "liqo-peer-milan", "milan", &v1alpha1.VirtualNode{}, func(node *v1alpha1.VirtualNode) { node.Status.StorageClasses = []string{"disk"} })
+	change(w, "liqo-peer-milan", "milan", &v1alpha1.VirtualNode{},
+		func(node *v1alpha1.VirtualNode) { node.Status.StorageClasses = []string{"disk"} })
 	w.provision(p)
 	w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept == nil })
 	w.provision(p)
@@ -282,7 +300,8 @@ func TestProviderWithoutRoomIsPublishedWithLessBeforeTheSchedulerSelectsAgain(t 
 		t.Fatal(err)
 	}
 	w.milan.PrependReactor("create", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
-		err := apierrors.NewForbidden(v1alpha1.Resource("shadowvolumeclaims"), shadowName, errors.New("the quota does not suffice"))
+		err := apierrors.NewForbidden(v1alpha1.Resource("shadowvolumeclaims"), shadowName,
+			errors.New("the quota does not suffice"))
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseStorageExceeded, Field: "requests.storage"}}
 		return true, nil, err
 	})
@@ -397,9 +416,10 @@ func TestClaimIsRefusedWithTheReason(t *testing.T) {
 
 func TestClaimIsNotProvisionedWhileAVolumeNamesItOrItsDataIsMoved(t *testing.T) {
 	named := func(uid string) *corev1.PersistentVolume {
-		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{
-			Namespace: "shop", Name: "data-db-0", UID: types.UID(uid),
-		}}}
+		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "kept"},
+			Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{
+				Namespace: "shop", Name: "data-db-0", UID: types.UID(uid),
+			}}}
 	}
 	moved := func(phase v1alpha1.MovePhase) *v1alpha1.VirtualVolume {
 		return &v1alpha1.VirtualVolume{
@@ -457,7 +477,8 @@ func TestClaimsOnAProviderWithoutAVolumeAreDeleted(t *testing.T) {
 			}
 		}, removed: true, policy: v1alpha1.VolumeDeletionRetain},
 		{name: "a volume names the ShadowVolumeClaim", change: func(w *world) {
-			pv := remoteVolume(userClaim(), virtual(), w.kept(), &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{ClusterID: milanID}}, worker())
+			pv := remoteVolume(userClaim(), virtual(), w.kept(),
+				&v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{ClusterID: milanID}}, worker())
 			if err := errors.Join(w.Client.Create(w.t.Context(), pv), w.Client.Delete(w.t.Context(), userClaim())); err != nil {
 				w.t.Fatal(err)
 			}

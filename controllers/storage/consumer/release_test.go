@@ -36,7 +36,8 @@ func released(pv *corev1.PersistentVolume, change ...func(*corev1.PersistentVolu
 // reboundVolume returns a local volume that is bound to the user's claim.
 func reboundVolume() *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{volume.AnnotationProvisionedBy: "local.example.com"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "a",
+			Annotations: map[string]string{volume.AnnotationProvisionedBy: "local.example.com"}},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: "local", PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 		},
@@ -55,7 +56,8 @@ func (w *world) store(change ...func(*v1alpha1.ShadowVolumeClaim)) {
 	for _, change := range change {
 		change(kept)
 	}
-	if _, err := w.milan.FederationV1alpha1().ShadowVolumeClaims(milanSpace).Create(w.t.Context(), kept, metav1.CreateOptions{}); err != nil {
+	if _, err := w.milan.FederationV1alpha1().ShadowVolumeClaims(milanSpace).Create(w.t.Context(), kept,
+		metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.seen(func(cached *v1alpha1.ShadowVolumeClaim) bool { return cached != nil })
@@ -67,7 +69,8 @@ func TestLocalVolumeGetsItsClassAndPolicyBackInOnePatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	pv := get(w, "", "a", &corev1.PersistentVolume{})
-	if pv.Spec.StorageClassName != "local" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
+	if pv.Spec.StorageClassName != "local" ||
+		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
 		len(pv.Finalizers) > 0 || len(pv.Annotations) != 1 || len(w.writes()) != 1 {
 		t.Errorf("the volume is %+v after %v", pv, w.writes())
 	}
@@ -77,7 +80,8 @@ func TestVolumeIsReleasedOnlyWhenNothingHoldsIt(t *testing.T) {
 	moved := func(phase v1alpha1.MovePhase) *v1alpha1.VirtualVolume {
 		return &v1alpha1.VirtualVolume{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "another"},
-			Status:     v1alpha1.VirtualVolumeStatus{Move: &v1alpha1.MoveProgress{Phase: phase, Source: v1alpha1.VolumeLocation{VolumeName: "a"}}},
+			Status: v1alpha1.VirtualVolumeStatus{Move: &v1alpha1.MoveProgress{Phase: phase,
+				Source: v1alpha1.VolumeLocation{VolumeName: "a"}}},
 		}
 	}
 	for _, test := range []struct {
@@ -200,11 +204,13 @@ func TestVolumeOfAProviderThatRefusesStaysUntilItsNamespaceIsDeleted(t *testing.
 
 func TestUninstallationHandsAllVolumesBackAfterTheDriver(t *testing.T) {
 	remoteOne := stored("b", "ssd", "1Gi")
-	w := newWorld(t, virtual(), local(), driver(), capacity("liqo", "", 1, storageNS), reboundVolume(), remoteOne, userClaim(bound("a")))
+	w := newWorld(t, virtual(), local(), driver(), capacity("liqo", "", 1, storageNS), reboundVolume(), remoteOne,
+		userClaim(bound("a")))
 	if err := HandBack(t.Context(), w.Client, "liqo", storageNS); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"delete StorageClass", "delete CSIDriver", "delete CSIStorageCapacity", "patch PersistentVolume", "patch PersistentVolume"}
+	want := []string{"delete StorageClass", "delete CSIDriver", "delete CSIStorageCapacity", "patch PersistentVolume",
+		"patch PersistentVolume"}
 	if len(w.writes()) != len(want) {
 		t.Errorf("writes %v", w.writes())
 	}
@@ -260,7 +266,8 @@ func TestDataIsReleasedAsItsOwnerSelectedWhenOffloadingEnds(t *testing.T) {
 				}
 				// Kubernetes sets a volume to Released if its claimRef has another UID than the claim.
 				var pv corev1.PersistentVolume
-				if err := w.Client.Get(t.Context(), volumeRequest.NamespacedName, &pv); err == nil && pv.Spec.ClaimRef.UID != claimUID && pv.Status.Phase == corev1.VolumeBound {
+				if err := w.Client.Get(t.Context(), volumeRequest.NamespacedName, &pv); err == nil &&
+					pv.Spec.ClaimRef.UID != claimUID && pv.Status.Phase == corev1.VolumeBound {
 					change(w, "", "a", &pv, func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased })
 				}
 				if _, err := releaser.Reconcile(t.Context(), volumeRequest); err != nil {

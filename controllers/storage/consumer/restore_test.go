@@ -59,9 +59,10 @@ func TestBoundVolumeGetsItsShadowVolumeClaimBack(t *testing.T) {
 		{name: "released", objects: withMilan(another, described(""))},
 		{name: "peering with milan ends", objects: append(left, aged(stored("a", "ssd", "2Gi")), described(""))},
 		{name: "no ForeignCluster of milan", objects: []client.Object{aged(stored("a", "ssd", "2Gi")), described("")}},
-		{name: "lost claim", objects: withMilan(aged(stored("a", "ssd", "2Gi")), described("")), claim: userClaim(bound("a"), func(claim *corev1.PersistentVolumeClaim) {
-			claim.Status.Phase = corev1.ClaimLost
-		})},
+		{name: "lost claim", objects: withMilan(aged(stored("a", "ssd", "2Gi")), described("")), claim: userClaim(bound("a"),
+			func(claim *corev1.PersistentVolumeClaim) {
+				claim.Status.Phase = corev1.ClaimLost
+			})},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			claim := test.claim
@@ -81,7 +82,8 @@ func TestBoundVolumeGetsItsShadowVolumeClaimBack(t *testing.T) {
 				}
 				return
 			}
-			if kept == nil || !kept.Spec.Existing || kept.Spec.StorageClassName != "ssd" || kept.Spec.Storage.String() != "2Gi" ||
+			if kept == nil || !kept.Spec.Existing || kept.Spec.StorageClassName != "ssd" ||
+				kept.Spec.Storage.String() != "2Gi" ||
 				kept.Spec.DeletionPolicy != v1alpha1.VolumeDeletionRetain {
 				t.Fatalf("milan has %+v", kept)
 			}
@@ -92,8 +94,10 @@ func TestBoundVolumeGetsItsShadowVolumeClaimBack(t *testing.T) {
 
 func TestShadowVolumeClaimIsRestoredOnceItsProviderAnswers(t *testing.T) {
 	w := newWorld(t, withMilan(aged(stored("a", "ssd", "2Gi")), described(""), virtual(), userClaim(bound("a")))...)
-	answer := error(apierrors.NewForbidden(schema.GroupResource{Resource: "shadowvolumeclaims"}, shadowName, errors.New("exceeds the offered storage")))
-	w.milan.PrependReactor("create", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) { return answer != nil, nil, answer })
+	answer := error(apierrors.NewForbidden(schema.GroupResource{Resource: "shadowvolumeclaims"}, shadowName,
+		errors.New("exceeds the offered storage")))
+	w.milan.PrependReactor("create", "shadowvolumeclaims",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return answer != nil, nil, answer })
 	w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept == nil })
 	p := w.provisioner()
 	for range 2 {
@@ -102,7 +106,8 @@ func TestShadowVolumeClaimIsRestoredOnceItsProviderAnswers(t *testing.T) {
 		}
 	}
 	w.expectEvent("creating it again failed: ")
-	answer = apierrors.NewGenericServerResponse(http.StatusServiceUnavailable, "create", schema.GroupResource{}, shadowName, "", 0, true)
+	answer = apierrors.NewGenericServerResponse(http.StatusServiceUnavailable, "create", schema.GroupResource{},
+		shadowName, "", 0, true)
 	if result, err := p.Reconcile(t.Context(), dataRequest); err != nil || result.RequeueAfter != missingDelay {
 		t.Fatalf("got %v, %v", result, err)
 	}
@@ -121,10 +126,12 @@ func TestVolumeWithoutShadowVolumeClaimIsNotReady(t *testing.T) {
 		if _, err := v.Reconcile(t.Context(), dataRequest); err != nil {
 			t.Fatal(err)
 		}
-		return meta.FindStatusCondition(get(w, "shop", "data-db-0", &v1alpha1.VirtualVolume{}).Status.Conditions, v1alpha1.ConditionVolumeReady)
+		return meta.FindStatusCondition(get(w, "shop", "data-db-0", &v1alpha1.VirtualVolume{}).Status.Conditions,
+			v1alpha1.ConditionVolumeReady)
 	}
 	w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept == nil })
-	if condition := ready(); condition.Reason != v1alpha1.ReasonShadowVolumeClaimMissing || condition.Status != metav1.ConditionFalse {
+	if condition := ready(); condition.Reason != v1alpha1.ReasonShadowVolumeClaimMissing ||
+		condition.Status != metav1.ConditionFalse {
 		t.Errorf("without ShadowVolumeClaim: %+v", condition)
 	}
 	w.store()
@@ -134,10 +141,12 @@ func TestVolumeWithoutShadowVolumeClaimIsNotReady(t *testing.T) {
 	w.answer(func(kept *v1alpha1.ShadowVolumeClaim) {
 		kept.Status.Phase = v1alpha1.ShadowVolumeClaimLost
 		kept.Status.Conditions = []metav1.Condition{{
-			Type: v1alpha1.ConditionVolumeBound, Status: metav1.ConditionFalse, Reason: "Lost", Message: "Its data is kept on pvc-1.",
+			Type: v1alpha1.ConditionVolumeBound, Status: metav1.ConditionFalse, Reason: "Lost",
+			Message: "Its data is kept on pvc-1.",
 		}}
 	})
-	if condition := ready(); condition.Reason != ReasonVolumeLost || !strings.Contains(condition.Message, "milan: Its data is kept on pvc-1.") {
+	if condition := ready(); condition.Reason != ReasonVolumeLost ||
+		!strings.Contains(condition.Message, "milan: Its data is kept on pvc-1.") {
 		t.Errorf("lost by milan: %+v", condition)
 	}
 }

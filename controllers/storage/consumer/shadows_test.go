@@ -67,14 +67,15 @@ func TestClaimsAreFoundWheneverTheirProviderIsConnected(t *testing.T) {
 		name string
 		run  func(*testing.T, *Shadows, *remote.Peers)
 	}{
-		{"a namespace that is watched before the provider is connected", func(t *testing.T, shadows *Shadows, peers *remote.Peers) {
-			queue := requestsOf(t, shadows)
-			if err := shadows.Watch(atMilan); err != nil {
-				t.Fatal(err)
-			}
-			connect(t, peers, "full")
-			expectRequest(t, queue)
-		}},
+		{"a namespace that is watched before the provider is connected",
+			func(t *testing.T, shadows *Shadows, peers *remote.Peers) {
+				queue := requestsOf(t, shadows)
+				if err := shadows.Watch(atMilan); err != nil {
+					t.Fatal(err)
+				}
+				connect(t, peers, "full")
+				expectRequest(t, queue)
+			}},
 		{"a controller that starts after the watch", func(t *testing.T, shadows *Shadows, peers *remote.Peers) {
 			connect(t, peers, "full")
 			first := requestsOf(t, shadows)
@@ -93,10 +94,11 @@ func TestClaimsAreFoundWheneverTheirProviderIsConnected(t *testing.T) {
 			expectRequest(t, queue)
 			connect(t, peers, "empty")
 			// The connection ends when its watch is complete.
-			err := wait.PollUntilContextTimeout(t.Context(), time.Microsecond, 30*time.Second, true, func(context.Context) (bool, error) {
-				_, complete := shadows.cached(atMilan, "")
-				return complete, nil
-			})
+			err := wait.PollUntilContextTimeout(t.Context(), time.Microsecond, 30*time.Second, true,
+				func(context.Context) (bool, error) {
+					_, complete := shadows.cached(atMilan, "")
+					return complete, nil
+				})
 			if err != nil {
 				t.Fatalf("the watch of milan's claims: %v", err)
 			}
@@ -144,7 +146,8 @@ func TestClaimThatItsProviderLostKeepsItsDataAndBacksOff(t *testing.T) {
 	}
 	lose()
 	w.provision(p)
-	if node := get(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{}).Annotations[volume.AnnotationSelectedNode]; node != "" {
+	if node := get(w, "shop", "data-db-0",
+		&corev1.PersistentVolumeClaim{}).Annotations[volume.AnnotationSelectedNode]; node != "" {
 		t.Errorf("node %s is still selected", node)
 	}
 	deleted := w.deletions()

@@ -23,7 +23,8 @@ func describedVolume() *v1alpha1.VirtualVolume {
 }
 
 func offloadedWith(policy v1alpha1.UnoffloadPolicy) *v1alpha1.NamespaceOffloading {
-	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: v1alpha1.NamespaceOffloadingName}}
+	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
+		Name: v1alpha1.NamespaceOffloadingName}}
 	offloading.Spec.Volumes.OnUnoffload = policy
 	return offloading
 }
@@ -63,7 +64,8 @@ func TestUnpeeringReleasesWhatTheOwnersOfDataSelected(t *testing.T) {
 			if err != nil || (len(listed) == 1) != (test.listed != "") {
 				t.Fatalf("listed %+v, %v", listed, err)
 			}
-			if len(listed) == 1 && (listed[0].OnUnoffload != test.listed || listed[0].Namespace != "shop" || listed[0].Name != "data-db-0") {
+			if len(listed) == 1 && (listed[0].OnUnoffload != test.listed || listed[0].Namespace != "shop" ||
+				listed[0].Name != "data-db-0") {
 				t.Errorf("listed %+v", listed[0])
 			}
 			for _, policy := range []v1alpha1.UnoffloadPolicy{v1alpha1.UnoffloadMove, v1alpha1.UnoffloadDelete} {
@@ -84,10 +86,12 @@ func TestUnpeeringReleasesWhatTheOwnersOfDataSelected(t *testing.T) {
 func TestDataThatCannotBeMovedIsReportedWithFieldAndRemedy(t *testing.T) {
 	kind := schema.GroupKind{Group: v1alpha1.GroupName, Kind: "Move"}
 	refused := apierrors.NewInvalid(kind, "data-db-0", field.ErrorList{
-		field.Required(field.NewPath("spec", "target", "storageClassName"), "this cluster has no default StorageClass; name one"),
+		field.Required(field.NewPath("spec", "target", "storageClassName"),
+			"this cluster has no default StorageClass; name one"),
 	})
 	failed := func(vvol *v1alpha1.VirtualVolume) {
-		vvol.Spec.Move = &v1alpha1.RequestedMove{ID: "m", MoveSpec: v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{Local: true}}}
+		vvol.Spec.Move = &v1alpha1.RequestedMove{ID: "m",
+			MoveSpec: v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{Local: true}}}
 		vvol.Status.Move = &v1alpha1.MoveProgress{ID: "m", Phase: v1alpha1.MoveFailed, Message: "The target is full."}
 	}
 	for _, test := range []struct {

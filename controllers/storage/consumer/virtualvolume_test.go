@@ -50,7 +50,8 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 		Type: v1alpha1.ConditionAuthenticated, Status: metav1.ConditionFalse, Reason: identity.ReasonIdentityRevoked,
 	}}
 	onMilan := &v1alpha1.VolumeLocation{
-		ClusterName: "milan", ClusterID: milanID, StorageClassName: "ssd", VolumeName: "a", Namespace: milanSpace, ClaimName: shadowName,
+		ClusterName: "milan", ClusterID: milanID, StorageClassName: "ssd", VolumeName: "a", Namespace: milanSpace,
+		ClaimName: shadowName,
 	}
 	foreign := stored("a", "ssd", "1Gi")
 	foreign.Spec.ClaimRef.Namespace = "crm"
@@ -66,15 +67,18 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 		reason   string
 	}{
 		{name: "no pod yet", claim: userClaim(), phase: "WaitingForFirstConsumer", reason: "WaitingForFirstConsumer"},
-		{name: "not supported", claim: userClaim(func(claim *corev1.PersistentVolumeClaim) { claim.Spec.Selector = &metav1.LabelSelector{} }),
+		{name: "not supported",
+			claim: userClaim(func(claim *corev1.PersistentVolumeClaim) { claim.Spec.Selector = &metav1.LabelSelector{} }),
 			phase: "WaitingForFirstConsumer", reason: "ProvisioningFailed"},
 		{name: "a node is selected", claim: userClaim(selected("worker")), phase: "Provisioning", reason: "Provisioning"},
 		{
-			name: "local", claim: userClaim(bound("a")), objects: []client.Object{reboundVolume()}, phase: "Bound", ready: true, reason: "VolumeBound",
+			name: "local", claim: userClaim(bound("a")), objects: []client.Object{reboundVolume()}, phase: "Bound", ready: true,
+			reason:   "VolumeBound",
 			location: &v1alpha1.VolumeLocation{ClusterID: romeID, StorageClassName: "local", VolumeName: "a"},
 		},
 		{
-			name: "on milan", claim: userClaim(bound("a")), objects: withMilan(stored("a", "ssd", "1Gi")), phase: "Bound", ready: true,
+			name: "on milan", claim: userClaim(bound("a")), objects: withMilan(stored("a", "ssd", "1Gi")),
+			phase: "Bound", ready: true,
 			reason: "VolumeBound", location: onMilan,
 		},
 		{
@@ -86,20 +90,24 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 			phase: "Bound", reason: "ProviderNotPeered", location: onMilan,
 		},
 		{
-			name: "on milan, which revoked the identity", claim: userClaim(bound("a")), objects: append(revoked, stored("a", "ssd", "1Gi")),
-			phase: "Bound", reason: "ProviderNotPeered", location: onMilan,
+			name: "on milan, which revoked the identity", claim: userClaim(bound("a")),
+			objects: append(revoked, stored("a", "ssd", "1Gi")),
+			phase:   "Bound", reason: "ProviderNotPeered", location: onMilan,
 		},
 		{
-			name: "on a cluster without peering", claim: userClaim(bound("a")), objects: []client.Object{stored("a", "ssd", "1Gi")},
-			phase: "Bound", reason: "ProviderNotPeered", location: &notPeered,
+			name: "on a cluster without peering", claim: userClaim(bound("a")),
+			objects: []client.Object{stored("a", "ssd", "1Gi")},
+			phase:   "Bound", reason: "ProviderNotPeered", location: &notPeered,
 		},
 		{
-			name: "a volume of another namespace", claim: userClaim(func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = "a" }),
+			name:    "a volume of another namespace",
+			claim:   userClaim(func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = "a" }),
 			objects: withMilan(foreign),
 			phase:   "Provisioning", reason: "Provisioning",
 		},
 		{
-			name: "lost", claim: userClaim(bound("a"), func(claim *corev1.PersistentVolumeClaim) { claim.Status.Phase = corev1.ClaimLost }),
+			name:  "lost",
+			claim: userClaim(bound("a"), func(claim *corev1.PersistentVolumeClaim) { claim.Status.Phase = corev1.ClaimLost }),
 			phase: "Lost", reason: "VolumeLost",
 		},
 	} {
@@ -127,7 +135,8 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 }
 
 func TestVirtualVolumeNamesPodsThatMountTheClaim(t *testing.T) {
-	objects := []client.Object{virtual(), userClaim(bound("a")), reboundVolume(), mounting("waits", ""), mounting("b", "worker"), mounting("a", "worker")}
+	objects := []client.Object{virtual(), userClaim(bound("a")), reboundVolume(), mounting("waits", ""),
+		mounting("b", "worker"), mounting("a", "worker")}
 	ended := mounting("ended", "worker")
 	ended.Status.Phase = corev1.PodSucceeded
 	w := newWorld(t, append(objects, ended)...)
@@ -151,14 +160,16 @@ func TestVirtualVolumeIsKeptWhileAMoveRuns(t *testing.T) {
 	moved := &v1alpha1.VirtualVolume{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-db-0"},
 		Status: v1alpha1.VirtualVolumeStatus{
-			Move:       &v1alpha1.MoveProgress{ID: "m1", Phase: v1alpha1.MoveSwitching, Passes: 3},
-			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionVolumeMoved, Status: metav1.ConditionUnknown, Reason: "Switching"}},
+			Move: &v1alpha1.MoveProgress{ID: "m1", Phase: v1alpha1.MoveSwitching, Passes: 3},
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionVolumeMoved, Status: metav1.ConditionUnknown,
+				Reason: "Switching"}},
 		},
 	}
 	w := newWorld(t, virtual(), userClaim(), moved)
 	w.describe(2)
 	got := get(w, "shop", "data-db-0", &v1alpha1.VirtualVolume{})
-	if !cmp.Equal(got.Finalizers, []string{v1alpha1.Finalizer}) || got.Status.Phase != v1alpha1.VirtualVolumeMoving || got.Status.Move.Passes != 3 ||
+	if !cmp.Equal(got.Finalizers, []string{v1alpha1.Finalizer}) || got.Status.Phase != v1alpha1.VirtualVolumeMoving ||
+		got.Status.Move.Passes != 3 ||
 		meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionVolumeMoved) == nil {
 		t.Errorf("the virtual volume is %+v", got)
 	}
@@ -213,14 +224,18 @@ func TestPodsAreWarnedOnceOfAClusterThatIsUnreachableExcludedOrCordoned(t *testi
 		{name: "not selected", offloading: offloading(v1alpha1.LocalAndRemote, "south"), event: "Warning VolumeClusterExcluded The data of claim data-db-0 is stored on milan"},
 		{name: "local", offloading: offloading(v1alpha1.Local, "north"), event: "Warning VolumeClusterExcluded"},
 		{name: "cordoned", offloading: offloading(v1alpha1.LocalAndRemote, "north"), change: func(node *corev1.Node) { node.Spec.Unschedulable = true }, event: "Warning VolumeClusterCordoned The data of claim data-db-0 is stored on milan, whose virtual nodes are cordoned"},
-		{name: "cordoned by milan", offloading: offloading(v1alpha1.LocalAndRemote, "north"), change: func(node *corev1.Node) {
-			node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-		}, event: "Warning VolumeClusterCordoned The data of claim data-db-0 is stored on milan, whose administrator offers no pods"},
+		{name: "cordoned by milan", offloading: offloading(v1alpha1.LocalAndRemote, "north"),
+			change: func(node *corev1.Node) {
+				node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+			}, event: "Warning VolumeClusterCordoned The data of claim data-db-0 is stored on milan, whose administrator " +
+				"offers no pods"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			objects := withMilan(virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), mounting("db-0", ""), mounting("runs", milanNode), test.offloading)
+			objects := withMilan(virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), mounting("db-0", ""),
+				mounting("runs", milanNode), test.offloading)
 			if test.unreachable {
-				objects[0].(*v1alpha1.ForeignCluster).Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "ProviderUnreachable"}}
+				objects[0].(*v1alpha1.ForeignCluster).Status.Conditions = []metav1.Condition{{Type: "Ready",
+					Status: metav1.ConditionFalse, Reason: "ProviderUnreachable"}}
 			}
 			w := newWorld(t, objects...)
 			if test.change != nil {
@@ -276,7 +291,8 @@ func TestExpansionGrowsTheProvidersVolumeFirst(t *testing.T) {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	got = get(w, "shop", "data-db-0", got)
-	if pv := get(w, "", "a", &corev1.PersistentVolume{}); got.Status.Capacity.Storage().String() != "2Gi" || pv.Spec.Capacity.Storage().String() != "2Gi" || len(got.Status.Conditions) > 0 {
+	if pv := get(w, "", "a", &corev1.PersistentVolume{}); got.Status.Capacity.Storage().String() != "2Gi" ||
+		pv.Spec.Capacity.Storage().String() != "2Gi" || len(got.Status.Conditions) > 0 {
 		t.Errorf("claim %+v, volume %+v", got.Status, pv.Spec.Capacity)
 	}
 	w.expectEvent("Normal VolumeResizeSuccessful The volume was expanded to 2Gi.")
@@ -290,7 +306,8 @@ func TestExpansionThatFailsIsReportedWithTheReason(t *testing.T) {
 	one := resource.MustParse("1Gi")
 	w.store(func(kept *v1alpha1.ShadowVolumeClaim) {
 		kept.Spec.Storage, kept.Status.Capacity = resource.MustParse("2Gi"), &one
-		kept.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionVolumeResized, Status: metav1.ConditionFalse, Reason: "ResizeFailed", Message: "The disk is full."}}
+		kept.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionVolumeResized, Status: metav1.ConditionFalse,
+			Reason: "ResizeFailed", Message: "The disk is full."}}
 	})
 	e := NewExpander(w.Config)
 	for range 2 {
@@ -299,7 +316,9 @@ func TestExpansionThatFailsIsReportedWithTheReason(t *testing.T) {
 		}
 	}
 	got := get(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{})
-	if len(got.Status.Conditions) != 1 || got.Status.Conditions[0].Type != corev1.PersistentVolumeClaimControllerResizeError || got.Status.Conditions[0].Message != "milan: The disk is full." {
+	if len(got.Status.Conditions) != 1 ||
+		got.Status.Conditions[0].Type != corev1.PersistentVolumeClaimControllerResizeError ||
+		got.Status.Conditions[0].Message != "milan: The disk is full." {
 		t.Errorf("conditions %+v", got.Status.Conditions)
 	}
 	w.expectEvent("Warning VolumeResizeFailed milan: The disk is full.")

@@ -60,12 +60,14 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{t: t, rome: kittest.New(t, objects...), milan: fedfake.NewSimpleClientset()}
-	w.milan.PrependReactor("create", "shadowvolumeclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		created := action.(clienttesting.CreateAction).GetObject().(*v1alpha1.ShadowVolumeClaim)
-		created.UID = types.UID("uid-of-" + created.Name)
-		return false, nil, nil
-	})
-	peers := remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) { return &remote.Clients{Federation: w.milan}, nil })
+	w.milan.PrependReactor("create", "shadowvolumeclaims",
+		func(action clienttesting.Action) (bool, runtime.Object, error) {
+			created := action.(clienttesting.CreateAction).GetObject().(*v1alpha1.ShadowVolumeClaim)
+			created.UID = types.UID("uid-of-" + created.Name)
+			return false, nil, nil
+		})
+	peers := remote.NewPeersWith(
+		func(*remote.Identity) (*remote.Clients, error) { return &remote.Clients{Federation: w.milan}, nil })
 	shadows := NewShadows(peers)
 	if err := peers.Set(t.Context(), "milan", &remote.Identity{Namespace: "liqo-tenant-rome"}); err != nil {
 		t.Fatal(err)
@@ -107,7 +109,8 @@ func get[T client.Object](w *world, namespace, name string, object T) T {
 // absent fails the test if an object exists.
 func absent(w *world, namespace, name string, object client.Object) {
 	w.t.Helper()
-	if err := w.Client.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, object); !apierrors.IsNotFound(err) {
+	if err := w.Client.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name},
+		object); !apierrors.IsNotFound(err) {
 		w.t.Errorf("%T %s exists: %v", object, name, err)
 	}
 }
@@ -121,7 +124,8 @@ func change[T client.Object](w *world, namespace, name string, object T, change 
 // kept returns the ShadowVolumeClaim on milan, or nil.
 func (w *world) kept() *v1alpha1.ShadowVolumeClaim {
 	w.t.Helper()
-	kept, err := w.milan.FederationV1alpha1().ShadowVolumeClaims(milanSpace).Get(w.t.Context(), shadowName, metav1.GetOptions{})
+	kept, err := w.milan.FederationV1alpha1().ShadowVolumeClaims(milanSpace).Get(w.t.Context(), shadowName,
+		metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -137,7 +141,8 @@ func (w *world) deletions() *v1alpha1.VolumeDeletionPolicy {
 	var policy v1alpha1.VolumeDeletionPolicy
 	w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 		// Calling the client here would lock it twice.
-		kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"), milanSpace, shadowName)
+		kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"),
+			milanSpace, shadowName)
 		if err == nil {
 			policy = kept.(*v1alpha1.ShadowVolumeClaim).Spec.DeletionPolicy
 		}
@@ -154,12 +159,15 @@ func (w *world) answer(change func(*v1alpha1.ShadowVolumeClaim)) {
 		w.t.Fatal("milan has no claim")
 	}
 	change(kept)
-	if _, err := w.milan.FederationV1alpha1().ShadowVolumeClaims(milanSpace).Update(w.t.Context(), kept, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.milan.FederationV1alpha1().ShadowVolumeClaims(milanSpace).Update(w.t.Context(), kept,
+		metav1.UpdateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.seen(func(cached *v1alpha1.ShadowVolumeClaim) bool {
-		return cached != nil && cached.Status.Phase == kept.Status.Phase && len(cached.Status.Conditions) == len(kept.Status.Conditions) &&
-			(kept.Status.Capacity == nil || cached.Status.Capacity != nil && cached.Status.Capacity.Cmp(*kept.Status.Capacity) == 0)
+		return cached != nil && cached.Status.Phase == kept.Status.Phase &&
+			len(cached.Status.Conditions) == len(kept.Status.Conditions) &&
+			(kept.Status.Capacity == nil || cached.Status.Capacity != nil &&
+				cached.Status.Capacity.Cmp(*kept.Status.Capacity) == 0)
 	})
 }
 
@@ -169,10 +177,11 @@ func (w *world) seen(wanted func(*v1alpha1.ShadowVolumeClaim) bool) {
 	if err := w.Shadows.Watch(atMilan); err != nil {
 		w.t.Fatal(err)
 	}
-	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		cached, synced := w.Shadows.cached(atMilan, shadowName)
-		return synced && wanted(cached), nil
-	})
+	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) {
+			cached, synced := w.Shadows.cached(atMilan, shadowName)
+			return synced && wanted(cached), nil
+		})
 	if err != nil {
 		w.t.Fatalf("the watch of milan's claim: %v", err)
 	}
@@ -217,10 +226,12 @@ func local(change ...func(*storagev1.StorageClass)) *storagev1.StorageClass {
 
 func userClaim(change ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: dataDB0.Namespace, Name: dataDB0.Name, UID: claimUID, Annotations: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: dataDB0.Namespace, Name: dataDB0.Name, UID: claimUID,
+			Annotations: map[string]string{}},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: ptr.To("liqo"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
 	}
@@ -248,7 +259,8 @@ func milan() []client.Object {
 	namespace := naming.PeerNamespace("milan")
 	return []client.Object{
 		&v1alpha1.ForeignCluster{
-			ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled},
+			ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+			Spec:       v1alpha1.ForeignClusterSpec{ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled},
 		},
 		&v1alpha1.VirtualNode{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "milan"},
@@ -259,11 +271,13 @@ func milan() []client.Object {
 			},
 		},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: milanNode, Labels: map[string]string{
-			v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: milanID, corev1.LabelTopologyZone: "north",
+			v1alpha1.LabelType: v1alpha1.TypeVirtualNode, v1alpha1.LabelRemoteClusterID: milanID,
+			corev1.LabelTopologyZone: "north",
 		}}},
 		&v1alpha1.NamespaceMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "rome"},
-			Spec:       v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: "shop", RemoteName: milanSpace}}},
+			Spec: v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: "shop",
+				RemoteName: milanSpace}}},
 			Status: v1alpha1.NamespaceMapStatus{Namespaces: []v1alpha1.NamespaceMappingStatus{
 				{Name: "shop", RemoteName: milanSpace, Phase: v1alpha1.NamespaceMappingReady},
 			}},

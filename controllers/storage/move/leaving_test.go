@@ -14,7 +14,8 @@ import (
 )
 
 func TestMoveToAProviderIsRolledBackWhenOffloadingEnds(t *testing.T) {
-	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.NamespaceOffloadingName}}
+	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: v1alpha1.NamespaceOffloadingName}}
 	provider := &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}
 	for _, test := range []struct {
 		name    string

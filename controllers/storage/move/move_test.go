@@ -209,7 +209,8 @@ func TestPodThatWasDeletedByForceCountsAsRunning(t *testing.T) {
 	for range 5 {
 		w.reconcile()
 	}
-	if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveQuiescing || !strings.Contains(progress.Message, "has not reported its end") {
+	if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveQuiescing ||
+		!strings.Contains(progress.Message, "has not reported its end") {
 		t.Fatalf("progress %+v", progress)
 	}
 	node := get(w, "worker", &corev1.Node{})
@@ -396,7 +397,8 @@ func TestTargetOfADeletedNamespaceIsNeverLeftForAClaimOfItsName(t *testing.T) {
 		w.reconcile()
 	}
 	for _, pv := range w.volumes() {
-		if pv.Spec.ClaimRef.UID == "" || pv.Annotations[volume.AnnotationReclaimPolicy] != "Retain" || pv.Annotations[annotationMark] != "" {
+		if pv.Spec.ClaimRef.UID == "" || pv.Annotations[volume.AnnotationReclaimPolicy] != "Retain" ||
+			pv.Annotations[annotationMark] != "" {
 			t.Errorf("volume %s names %+v, annotations %v", pv.Name, pv.Spec.ClaimRef, pv.Annotations)
 		}
 	}
@@ -422,7 +424,8 @@ func TestVolumesAreReleasedWhileTheirNamespaceIsBeingDeleted(t *testing.T) {
 	w.settle()
 	w.reconcile()
 	for _, pv := range w.volumes() {
-		if pv.Status.Phase != corev1.VolumeReleased || pv.Annotations[volume.AnnotationReclaimPolicy] != "Retain" || pv.Annotations[annotationMark] != "" {
+		if pv.Status.Phase != corev1.VolumeReleased || pv.Annotations[volume.AnnotationReclaimPolicy] != "Retain" ||
+			pv.Annotations[annotationMark] != "" {
 			t.Errorf("volume %s is %s, annotations %v", pv.Name, pv.Status.Phase, pv.Annotations)
 		}
 	}
@@ -430,7 +433,8 @@ func TestVolumesAreReleasedWhileTheirNamespaceIsBeingDeleted(t *testing.T) {
 
 func TestMoveEndsWithANamespaceThatIsBeingDeleted(t *testing.T) {
 	for _, phase := range []v1alpha1.MovePhase{
-		v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking, v1alpha1.MoveFinalCopy, v1alpha1.MoveSwitching,
+		v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking, v1alpha1.MoveFinalCopy,
+		v1alpha1.MoveSwitching,
 	} {
 		t.Run(string(phase), func(t *testing.T) {
 			w := newWorld(t, online())
@@ -449,7 +453,8 @@ func TestMoveEndsWithANamespaceThatIsBeingDeleted(t *testing.T) {
 			for range 3 {
 				w.reconcile()
 			}
-			if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveFailed || progress.CompletionTime == nil {
+			if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveFailed ||
+				progress.CompletionTime == nil {
 				t.Errorf("progress %+v", progress)
 			}
 			if now := len(w.pods()); now > pods {
@@ -467,10 +472,12 @@ func TestPodsThatAreHeldBackWithoutAMoveAreReleased(t *testing.T) {
 	w.must(w.kube.Update(t.Context(), vv))
 	pod := podOf(appName)
 	w.number(pod)
-	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.SchedulingGateMoving}, {Name: "example.com/other"}}
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.SchedulingGateMoving},
+		{Name: "example.com/other"}}
 	w.must(w.kube.Create(t.Context(), pod))
 	w.reconcile()
-	if diff := cmp.Diff([]corev1.PodSchedulingGate{{Name: "example.com/other"}}, get(w, appName, &corev1.Pod{}).Spec.SchedulingGates); diff != "" {
+	if diff := cmp.Diff([]corev1.PodSchedulingGate{{Name: "example.com/other"}},
+		get(w, appName, &corev1.Pod{}).Spec.SchedulingGates); diff != "" {
 		t.Errorf("gates (-want +got):\n%s", diff)
 	}
 }
@@ -479,19 +486,22 @@ func TestProviderOfTheSourceReportsItsUsers(t *testing.T) {
 	w := newWorld(t, online())
 	w.settle()
 	source := get(w, sourceName, &corev1.PersistentVolume{})
-	source.Spec.PersistentVolumeSource = volume.RemoteSource(volume.Handle{ClusterID: "9f1c", Namespace: "shop-rome", Claim: "data-db-0-01234567"})
+	source.Spec.PersistentVolumeSource = volume.RemoteSource(volume.Handle{ClusterID: "9f1c", Namespace: "shop-rome",
+		Claim: "data-db-0-01234567"})
 	w.must(w.kube.Update(t.Context(), source))
 	w.offer("shop-rome", "data-db-0-01234567")
 	w.until(v1alpha1.MoveLocking)
 	for range 10 {
 		w.reconcile()
 	}
-	if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveLocking || !strings.Contains(progress.Message, "milan") {
+	if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveLocking ||
+		!strings.Contains(progress.Message, "milan") {
 		t.Fatalf("progress %+v", progress)
 	}
 	w.answerFence(moveID, "db-0")
 	w.reconcile()
-	if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveLocking || !strings.Contains(progress.Message, "db-0") {
+	if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveLocking ||
+		!strings.Contains(progress.Message, "db-0") {
 		t.Fatalf("progress %+v", progress)
 	}
 	w.answerFence(moveID)
@@ -500,7 +510,8 @@ func TestProviderOfTheSourceReportsItsUsers(t *testing.T) {
 
 func TestMoversHaveNoTokenAndOnlyWhatBaselineAllows(t *testing.T) {
 	w := newWorld(t, online())
-	m := &move{Reconciler: w.controller, volume: w.virtualVolume(), progress: &v1alpha1.MoveProgress{ID: moveID}, names: namesOf(moveID)}
+	m := &move{Reconciler: w.controller, volume: w.virtualVolume(), progress: &v1alpha1.MoveProgress{ID: moveID},
+		names: namesOf(moveID)}
 	for _, role := range []string{roleSender, roleReceiver} {
 		pod := m.moverPod(moverSpec{role: role, claim: "c", mark: &Mark{}, at: place{clusterID: "9f1c"}})
 		container := pod.Spec.Containers[0]
@@ -510,7 +521,8 @@ func TestMoversHaveNoTokenAndOnlyWhatBaselineAllows(t *testing.T) {
 		if readOnly := container.VolumeMounts[0].ReadOnly; readOnly != (role == roleSender) {
 			t.Errorf("%s mounts the volume read-only: %t", role, readOnly)
 		}
-		if term := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]; term.MatchExpressions[0].Key != v1alpha1.LabelRemoteClusterID {
+		term := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]
+		if term.MatchExpressions[0].Key != v1alpha1.LabelRemoteClusterID {
 			t.Errorf("%s runs at %v", role, term)
 		}
 	}
@@ -547,7 +559,8 @@ func TestEachMoveHasItsOwnCertificateUntilItEnds(t *testing.T) {
 		if len(secrets.Items) != 1 || secrets.Items[0].Labels[volume.LabelMove] != moveID {
 			t.Fatalf("secrets %+v", secrets.Items)
 		}
-		if _, err := tls.X509KeyPair(secrets.Items[0].Data[corev1.TLSCertKey], secrets.Items[0].Data[corev1.TLSPrivateKeyKey]); err != nil {
+		if _, err := tls.X509KeyPair(secrets.Items[0].Data[corev1.TLSCertKey],
+			secrets.Items[0].Data[corev1.TLSPrivateKeyKey]); err != nil {
 			t.Fatal(err)
 		}
 		keys[string(secrets.Items[0].Data[corev1.TLSPrivateKeyKey])] = true
@@ -563,7 +576,8 @@ func TestEachMoveHasItsOwnCertificateUntilItEnds(t *testing.T) {
 
 // offer creates the ShadowVolumeClaim of the source on milan.
 func (w *world) offer(namespace, name string) {
-	w.provider = newProvider(&v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}})
+	w.provider = newProvider(&v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		UID: types.UID(name)}})
 }
 
 func TestPodThatHoldsTheClaimOfTheMoveIsNamed(t *testing.T) {

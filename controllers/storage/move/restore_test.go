@@ -80,7 +80,8 @@ func TestTargetThatIsDeletedWhileSwitchingLeavesTheSourceRetained(t *testing.T) 
 	w.stopAt(v1alpha1.MoveSwitching)
 	for range 50 {
 		w.reconcile()
-		if err := w.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: claimName}, &corev1.PersistentVolumeClaim{}); err != nil {
+		if err := w.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: claimName},
+			&corev1.PersistentVolumeClaim{}); err != nil {
 			break
 		}
 	}
@@ -88,7 +89,8 @@ func TestTargetThatIsDeletedWhileSwitchingLeavesTheSourceRetained(t *testing.T) 
 	w.until(v1alpha1.MoveFailed)
 	w.settle()
 	source := get(w, sourceName, &corev1.PersistentVolume{})
-	if source.Status.Phase != corev1.VolumeReleased || source.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+	if source.Status.Phase != corev1.VolumeReleased ||
+		source.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("the source is %s with policy %s", source.Status.Phase, source.Spec.PersistentVolumeReclaimPolicy)
 	}
 }

@@ -71,8 +71,9 @@ func (p peers) Get(string) (*remote.Peer, bool) {
 func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 	t.Helper()
 	w := &world{
-		t:      t,
-		report: mover.Report{State: mover.StateDone, Passes: 2, BytesTotal: 100, BytesCopied: 100, FilesTotal: 3, FilesCopied: 3},
+		t: t,
+		report: mover.Report{State: mover.StateDone, Passes: 2, BytesTotal: 100, BytesCopied: 100, FilesTotal: 3,
+			FilesCopied: 3},
 	}
 	class := "liqo"
 	objects := []client.Object{
@@ -80,7 +81,8 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Status: corev1.NodeStatus{
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		}},
-		&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: "9f1c"}},
+		&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+			Spec: v1alpha1.ForeignClusterSpec{ClusterID: "9f1c"}},
 		&corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: claimName, Namespace: namespace, UID: "claim-0", Finalizers: []string{protection},
@@ -91,8 +93,10 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "1"}},
 			},
 			Spec: corev1.PersistentVolumeClaimSpec{
-				StorageClassName: &class, VolumeName: sourceName, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+				StorageClassName: &class, VolumeName: sourceName,
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 			},
 			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 		},
@@ -117,7 +121,8 @@ func (w *world) volume(name string, claim types.NamespacedName, uid types.UID) *
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: "liqo", PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: uid},
+			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+				Name: claim.Name, UID: uid},
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 	}
@@ -300,7 +305,8 @@ func (w *world) bind() {
 	for i := range volumes {
 		pv := &volumes[i]
 		reference := pv.Spec.ClaimRef
-		owner := slices.ContainsFunc(w.claims(), func(claim corev1.PersistentVolumeClaim) bool { return claim.UID == reference.UID })
+		owner := slices.ContainsFunc(w.claims(),
+			func(claim corev1.PersistentVolumeClaim) bool { return claim.UID == reference.UID })
 		phase := corev1.VolumeBound
 		switch {
 		case reference.UID == "":
@@ -337,7 +343,8 @@ func (w *world) bindClaim(ctx context.Context, claim *corev1.PersistentVolumeCla
 	case claim.Status.Phase == "":
 		claim.Status.Phase = corev1.ClaimPending
 	}
-	if claim.Labels[volume.LabelMove] != "" && own == nil && claim.Spec.VolumeName == "" && claim.Name == namesOf(moveID).target &&
+	if claim.Labels[volume.LabelMove] != "" && own == nil && claim.Spec.VolumeName == "" &&
+		claim.Name == namesOf(moveID).target &&
 		slices.ContainsFunc(w.pods(), func(pod corev1.Pod) bool { return claimNames(&pod, claim.Name) }) {
 		w.must(w.kube.Create(ctx, w.volume("pvc-"+string(claim.UID), client.ObjectKeyFromObject(claim), claim.UID)))
 	}
@@ -383,9 +390,10 @@ func (w *world) runsWithoutStatefulSet() {
 func podOf(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "db"}}, Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName},
-		}}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "db"}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName},
+			}}}},
 	}
 }
 
@@ -449,8 +457,10 @@ func (w *world) assertBoundTo(name string) {
 		if pv.Annotations[annotationMark] != "" {
 			w.t.Errorf("volume %s is still marked", pv.Name)
 		}
-		if pv.Name != name && (pv.Status.Phase != corev1.VolumeReleased || pv.Annotations[volume.AnnotationReclaimPolicy] != "Delete") {
-			w.t.Errorf("volume %s is %s with policy %s", pv.Name, pv.Status.Phase, pv.Annotations[volume.AnnotationReclaimPolicy])
+		if pv.Name != name && (pv.Status.Phase != corev1.VolumeReleased ||
+			pv.Annotations[volume.AnnotationReclaimPolicy] != "Delete") {
+			w.t.Errorf("volume %s is %s with policy %s", pv.Name, pv.Status.Phase,
+				pv.Annotations[volume.AnnotationReclaimPolicy])
 		}
 		if pv.Name == name && pv.Annotations[volume.AnnotationReclaimPolicy] != "Delete" {
 			w.t.Errorf("volume %s lost its reclaim policy", pv.Name)
@@ -476,5 +486,6 @@ func (w *world) cancel() {
 }
 
 func online() v1alpha1.MoveSpec {
-	return v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{Local: true, NodeName: "other"}, Strategy: v1alpha1.MoveOnline, EvictionTimeoutSeconds: ptr.To[int32](10)}
+	return v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{Local: true, NodeName: "other"}, Strategy: v1alpha1.MoveOnline,
+		EvictionTimeoutSeconds: ptr.To[int32](10)}
 }

@@ -83,10 +83,12 @@ func newPairOf(t *testing.T, ofReceiver, ofSender moveIdentity) *pair {
 	options := func(own moveIdentity) *Options {
 		directory := t.TempDir()
 		o := &Options{
-			Data: filepath.Join(directory, "data"), Certificate: filepath.Join(directory, "tls.crt"), PrivateKey: filepath.Join(directory, "tls.key"), Pass: filepath.Join(directory, "pass"),
+			Data: filepath.Join(directory, "data"), Certificate: filepath.Join(directory, "tls.crt"),
+			PrivateKey: filepath.Join(directory, "tls.key"), Pass: filepath.Join(directory, "pass"),
 			State: directory, Termination: filepath.Join(directory, "termination"), Address: address, program: program,
 		}
-		if err := errors.Join(os.Mkdir(o.Data, 0o755), os.WriteFile(o.Certificate, own.certificate, 0o600), os.WriteFile(o.PrivateKey, own.key, 0o600)); err != nil {
+		if err := errors.Join(os.Mkdir(o.Data, 0o755), os.WriteFile(o.Certificate, own.certificate, 0o600),
+			os.WriteFile(o.PrivateKey, own.key, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		return o
@@ -110,9 +112,10 @@ func newPairOf(t *testing.T, ofReceiver, ofSender moveIdentity) *pair {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
-		return condition(), nil
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 20*time.Second, true,
+		func(context.Context) (bool, error) {
+			return condition(), nil
+		})
 	if err != nil {
 		t.Fatalf("waiting until %s: %v", what, err)
 	}
@@ -236,7 +239,8 @@ func TestMovedFilesKeepEverything(t *testing.T) {
 	must(err)
 	must(sparse.Close())
 	must(unix.Lsetxattr(filepath.Join(p.source, "a"), "user.origin", []byte("rome"), 0))
-	if out, err := exec.Command("setfacl", "-m", "u:1234:r", filepath.Join(p.source, "a/first")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("setfacl", "-m", "u:1234:r",
+		filepath.Join(p.source, "a/first")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	must(os.Lchown(filepath.Join(p.source, "second"), 1234, 5678))
@@ -249,7 +253,8 @@ func TestMovedFilesKeepEverything(t *testing.T) {
 	if stat.Blocks*512 > 8<<20 {
 		t.Errorf("the sparse file takes %d bytes", stat.Blocks*512)
 	}
-	if r := p.result(t); r.State != StateDone || r.Passes != 1 || r.BytesCopied != r.BytesTotal || r.FilesCopied != r.FilesTotal {
+	if r := p.result(t); r.State != StateDone || r.Passes != 1 || r.BytesCopied != r.BytesTotal ||
+		r.FilesCopied != r.FilesTotal {
 		t.Errorf("result %+v", r)
 	}
 }
@@ -271,7 +276,8 @@ func TestLastPassCopiesWhatChangedWhileTheSenderWaited(t *testing.T) {
 	})
 	// The size and the time of this file do not change.
 	p.write(t, "same-size", "behind")
-	if err := errors.Join(os.Chtimes(filepath.Join(p.source, "same-size"), then, then), os.Remove(filepath.Join(p.source, "removed"))); err != nil {
+	if err := errors.Join(os.Chtimes(filepath.Join(p.source, "same-size"), then, then),
+		os.Remove(filepath.Join(p.source, "removed"))); err != nil {
 		t.Fatal(err)
 	}
 	p.write(t, "new/file", "y")
@@ -294,7 +300,8 @@ func TestFullVerificationRepairsChangesOfTheSameSizeAndTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := filepath.Join(p.target, "file")
-	if err := errors.Join(os.WriteFile(target, []byte("target"), 0o640), os.Chtimes(target, info.ModTime(), info.ModTime())); err != nil {
+	if err := errors.Join(os.WriteFile(target, []byte("target"), 0o640),
+		os.Chtimes(target, info.ModTime(), info.ModTime())); err != nil {
 		t.Fatal(err)
 	}
 	p.final(t)
@@ -339,7 +346,8 @@ func TestMoverOfAnotherMoveIsRefused(t *testing.T) {
 			t.Errorf("the receiver answered %+v, error %v", a, err)
 		}
 	}
-	if err := connect(ctx, p.sender, []string{"target", "rsync", "--server", ".", "."}, strings.NewReader(""), io.Discard); err == nil {
+	if err := connect(ctx, p.sender, []string{"target", "rsync", "--server", ".", "."}, strings.NewReader(""),
+		io.Discard); err == nil {
 		t.Error("the receiver ran rsync")
 	}
 	cancel()
@@ -442,14 +450,18 @@ func TestExitCodesOfRsync(t *testing.T) {
 		want  string
 		retry bool
 	}{
-		{name: "a file that cannot be read", code: 23, want: `copying: [sender] send_files failed to open "/data/x": Permission denied (13)`,
+		{name: "a file that cannot be read", code: 23,
+			want:  `copying: [sender] send_files failed to open "/data/x": Permission denied (13)`,
 			lines: []string{unreadable, "rsync error: some files/attrs were not transferred (code 23)"}},
 		{name: "vanished files", code: 24, want: errVanished.Error(), lines: []string{`file has vanished: "/data/y"`}},
 		{name: "a lost connection", code: 12, want: "connection unexpectedly closed", retry: true, lines: []string{"rsync: connection unexpectedly closed"}},
-		{name: "a full target", code: 12, want: "copying: the target is full: [receiver] write failed: No space left on device (28)",
+		{name: "a full target", code: 12,
+			want:  "copying: the target is full: [receiver] write failed: No space left on device (28)",
 			lines: []string{"rsync: [receiver] write failed: No space left on device (28)"}},
-		{name: "a full target whose connection broke first", code: 12, want: "copying: the target is full: [receiver] write failed: No space left on device (28)",
-			lines: []string{"rsync: [sender] write error: Broken pipe (32)", "rsync: [receiver] write failed: No space left on device (28)"}},
+		{name: "a full target whose connection broke first", code: 12,
+			want: "copying: the target is full: [receiver] write failed: No space left on device (28)",
+			lines: []string{"rsync: [sender] write error: Broken pipe (32)",
+				"rsync: [receiver] write failed: No space left on device (28)"}},
 		{name: "a full target without a message", code: 11,
 			want:  "copying: the target cannot be written, it may be full: [sender] write error: Broken pipe (32)",
 			lines: []string{"rsync: [sender] write error: Broken pipe (32)", "rsync error: error in file IO (code 11)"}},
@@ -516,14 +528,17 @@ func TestReceiverAcceptsWhatEachSenderRequests(t *testing.T) {
 
 func TestRefusalOfTheReceiverReachesTheSender(t *testing.T) {
 	p := newPair(t)
-	err := connect(t.Context(), p.sender, []string{"target", "rsync", "--server", "--log-file=/x", ".", "."}, strings.NewReader(""), io.Discard)
-	if want := `receiving: reading a request: the option "--log-file=/x" of rsync is not allowed`; err == nil || err.Error() != want {
+	err := connect(t.Context(), p.sender, []string{"target", "rsync", "--server", "--log-file=/x", ".", "."},
+		strings.NewReader(""), io.Discard)
+	if want := `receiving: reading a request: the option "--log-file=/x" of rsync is not allowed`; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if err := os.RemoveAll(p.target); err != nil {
 		t.Fatal(err)
 	}
-	if err := send(t.Context(), p.sender); err == nil || !strings.Contains(err.Error(), "receiving: reading the free space of the target") {
+	if err := send(t.Context(), p.sender); err == nil ||
+		!strings.Contains(err.Error(), "receiving: reading the free space of the target") {
 		t.Errorf("got %v", err)
 	}
 	if err := os.Mkdir(p.target, 0o755); err != nil {

@@ -20,7 +20,9 @@ import (
 func (w *world) late() {
 	cached := w.reconciler.Client.(client.WithWatch)
 	w.reconciler.Client = interceptor.NewClient(cached, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+		) error {
 			if _, ok := o.(*corev1.PersistentVolumeClaim); ok {
 				return apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), key.Name)
 			}
@@ -53,8 +55,9 @@ func TestCacheThatLacksTheClaimDecidesNothing(t *testing.T) {
 		{"a new claim with a cached volume", []client.Object{aShadow(), aClaim(boundClaim), boundVolume("claim")},
 			v1alpha1.ShadowVolumeClaimBound, true, true},
 		{"a new claim that is deleted", []client.Object{aShadow(deleting("Delete")), aClaim()}, "", false, false},
-		{"a released volume that was retained", []client.Object{aShadow(wasBound, deleting("Delete")), boundVolume("former", retainedVolume,
-			func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased })}, "", false, false},
+		{"a released volume that was retained",
+			[]client.Object{aShadow(wasBound, deleting("Delete")), boundVolume("former", retainedVolume,
+				func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased })}, "", false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, append(test.objects, aClass(storagev1.VolumeBindingWaitForFirstConsumer))...)
@@ -67,7 +70,8 @@ func TestCacheThatLacksTheClaimDecidesNothing(t *testing.T) {
 			if shadow := w.shadow(); shadow != nil {
 				phase = shadow.Status.Phase
 			}
-			if claim, volume := w.claim() != nil, w.pv() != nil; phase != test.phase || claim != test.claim || volume != test.volume {
+			if claim, volume := w.claim() != nil, w.pv() != nil; phase != test.phase || claim != test.claim ||
+				volume != test.volume {
 				t.Errorf("phase %q, claim %t, volume %t", phase, claim, volume)
 			}
 		})

@@ -43,21 +43,27 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 		{name: "delete", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, removed: true},
 		{name: "delete, the class retains", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainingClass)}, removed: true, volume: true, event: "Warning VolumeRetained"},
 		{name: "delete, in use", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume), aPod("db-0")}, volume: true, condition: "True InUse"},
-		{name: "delete, pod ended", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume),
+		{name: "delete, pod ended", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim),
+			boundVolume("claim", retainedVolume),
 			aPod("db-0", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}, removed: true},
 		{name: "delete, never bound", objects: []client.Object{aShadow(deleting("Delete"))}, removed: true},
 		{name: "delete, lost", objects: []client.Object{aShadow(wasBound, deleting("Delete")), boundVolume("former", retainedVolume, released)}, removed: true},
-		{name: "delete, a volume that was never retained", objects: []client.Object{aShadow(deleting("Delete")), boundVolume("former", released, func(pv *corev1.PersistentVolume) {
-			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-		})}, removed: true, volume: true},
-		{name: "delete, volume released by an earlier ShadowVolumeClaim of the name", objects: []client.Object{aShadow(deleting("Delete")),
-			boundVolume("former", retainedVolume, released)}, removed: true, volume: true},
+		{name: "delete, a volume that was never retained",
+			objects: []client.Object{aShadow(deleting("Delete")), boundVolume("former", released,
+				func(pv *corev1.PersistentVolume) {
+					pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+				})}, removed: true, volume: true},
+		{name: "delete, volume released by an earlier ShadowVolumeClaim of the name",
+			objects: []client.Object{aShadow(deleting("Delete")),
+				boundVolume("former", retainedVolume, released)}, removed: true, volume: true},
 		{name: "delete, bound and not recorded", objects: []client.Object{aShadow(deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, removed: true},
-		{name: "delete, being bound", objects: []client.Object{aShadow(deleting("Delete")), aClaim(func(c *corev1.PersistentVolumeClaim) {
-			c.Spec.VolumeName = volumeName
-		}), boundVolume("claim", retainedVolume)}, removed: true},
+		{name: "delete, being bound", objects: []client.Object{aShadow(deleting("Delete")),
+			aClaim(func(c *corev1.PersistentVolumeClaim) {
+				c.Spec.VolumeName = volumeName
+			}), boundVolume("claim", retainedVolume)}, removed: true},
 		{name: "delete, another claim of the name", objects: []client.Object{aShadow(deleting("Delete")),
-			aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) { c.Labels = nil }), boundVolume("claim")}, removed: true, volume: true},
+			aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) { c.Labels = nil }), boundVolume("claim")},
+			removed: true, volume: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, append(test.objects, class)...)
@@ -79,9 +85,10 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 }
 
 func TestVolumeThatCannotBeDeletedIsReported(t *testing.T) {
-	w := newWorld(t, aShadow(wasBound, deleting("Delete")), boundVolume("former", retainedVolume, func(pv *corev1.PersistentVolume) {
-		pv.Status.Phase, pv.Status.Message = corev1.VolumeFailed, "the disk is attached"
-	}))
+	w := newWorld(t, aShadow(wasBound, deleting("Delete")), boundVolume("former", retainedVolume,
+		func(pv *corev1.PersistentVolume) {
+			pv.Status.Phase, pv.Status.Message = corev1.VolumeFailed, "the disk is attached"
+		}))
 	if _, err := w.pass(); err != nil {
 		t.Fatal(err)
 	}

@@ -43,12 +43,14 @@ func TestVolumeSurvivesACrashAtEachWrite(t *testing.T) {
 // liveThrough creates, expands and deletes a claim, and returns the number of writes.
 func liveThrough(t *testing.T, policy v1alpha1.VolumeDeletionPolicy, fault func(*kittest.Cluster, bool) error) int {
 	t.Helper()
-	w := newWorld(t, aClass(storagev1.VolumeBindingImmediate), aShadow(func(s *v1alpha1.ShadowVolumeClaim) { s.Finalizers = nil }))
+	w := newWorld(t, aClass(storagev1.VolumeBindingImmediate),
+		aShadow(func(s *v1alpha1.ShadowVolumeClaim) { s.Finalizers = nil }))
 	if fault != nil {
 		w.Fault = func(_ kittest.Write, done bool) error { return fault(w.Cluster, done) }
 	}
 	w.settle()
-	if shadow := w.shadow(); shadow.Status.Phase != v1alpha1.ShadowVolumeClaimBound || shadow.Status.VolumeName != volumeName {
+	if shadow := w.shadow(); shadow.Status.Phase != v1alpha1.ShadowVolumeClaimBound ||
+		shadow.Status.VolumeName != volumeName {
 		t.Fatalf("phase %q, volume %q, want Bound and %s", shadow.Status.Phase, shadow.Status.VolumeName, volumeName)
 	}
 	if got := w.pv().Spec.PersistentVolumeReclaimPolicy; got != corev1.PersistentVolumeReclaimRetain {

@@ -54,10 +54,12 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 	}
 	condition := func(kind corev1.PersistentVolumeClaimConditionType) func(*corev1.PersistentVolumeClaim) {
 		return func(c *corev1.PersistentVolumeClaim) {
-			c.Status.Conditions = append(c.Status.Conditions, corev1.PersistentVolumeClaimCondition{Type: kind, Status: corev1.ConditionTrue, Message: "full"})
+			c.Status.Conditions = append(c.Status.Conditions,
+				corev1.PersistentVolumeClaimCondition{Type: kind, Status: corev1.ConditionTrue, Message: "full"})
 		}
 	}
-	const pending, bound, lost = v1alpha1.ShadowVolumeClaimPending, v1alpha1.ShadowVolumeClaimBound, v1alpha1.ShadowVolumeClaimLost
+	const pending, bound, lost = v1alpha1.ShadowVolumeClaimPending, v1alpha1.ShadowVolumeClaimBound,
+		v1alpha1.ShadowVolumeClaimLost
 	for _, test := range []struct {
 		name          string
 		objects       []client.Object
@@ -71,55 +73,70 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 		{name: "new, immediate", objects: []client.Object{aShadow(), immediate}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
 		{name: "new, first consumer", objects: []client.Object{aShadow(), first}, phase: pending, bound: "False WaitForFirstConsumer", claims: true},
 		{name: "no class", objects: []client.Object{aShadow()}, phase: pending, bound: "False ProvisioningFailed", claims: true, event: "Warning ProvisioningFailed"},
-		{name: "first consumer has a node", objects: []client.Object{aShadow(), first, aClaim(func(c *corev1.PersistentVolumeClaim) {
-			c.Annotations[volume.AnnotationSelectedNode] = "worker"
-		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
+		{name: "first consumer has a node",
+			objects: []client.Object{aShadow(), first, aClaim(func(c *corev1.PersistentVolumeClaim) {
+				c.Annotations[volume.AnnotationSelectedNode] = "worker"
+			})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
 		{name: "provisioner fails", objects: []client.Object{aShadow(), immediate, aClaim(), &corev1.Event{
-			ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: remoteNamespace}, Type: corev1.EventTypeWarning, Message: "no space",
+			ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: remoteNamespace}, Type: corev1.EventTypeWarning,
+			Message:        "no space",
 			InvolvedObject: corev1.ObjectReference{UID: "claim"}, LastTimestamp: metav1.NewTime(kittest.Epoch),
-		}}, phase: pending, bound: "False ProvisioningFailed", claims: true, event: "Warning ProvisioningFailed no space", requeuesAfter: 2 * time.Minute},
-		{name: "provisioning for a moment", objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
-			c.CreationTimestamp = metav1.NewTime(kittest.Epoch.Add(-time.Second))
-		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 5 * time.Second},
-		{name: "provisioning for a while", objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
-			c.CreationTimestamp = metav1.NewTime(kittest.Epoch.Add(-20 * time.Second))
-		})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 20 * time.Second},
+		}}, phase: pending, bound: "False ProvisioningFailed", claims: true, event: "Warning ProvisioningFailed no space",
+			requeuesAfter: 2 * time.Minute},
+		{name: "provisioning for a moment",
+			objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
+				c.CreationTimestamp = metav1.NewTime(kittest.Epoch.Add(-time.Second))
+			})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 5 * time.Second},
+		{name: "provisioning for a while",
+			objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
+				c.CreationTimestamp = metav1.NewTime(kittest.Epoch.Add(-20 * time.Second))
+			})}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 20 * time.Second},
 		{name: "bound", objects: []client.Object{aShadow(), immediate, aClaim(boundClaim), boundVolume("claim")}, phase: bound, bound: "True Bound", resized: "True Resized", claims: true},
-		{name: "adopted after a restore", objects: []client.Object{aShadow(func(s *v1alpha1.ShadowVolumeClaim) { s.UID = "restored" }), immediate,
-			aClaim(boundClaim), boundVolume("claim", retainedVolume)}, phase: bound, bound: "True Bound", resized: "True Resized", claims: true},
+		{name: "adopted after a restore",
+			objects: []client.Object{aShadow(func(s *v1alpha1.ShadowVolumeClaim) { s.UID = "restored" }), immediate,
+				aClaim(boundClaim), boundVolume("claim", retainedVolume)}, phase: bound, bound: "True Bound",
+			resized: "True Resized", claims: true},
 		{name: "another claim of the name", objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) { c.Labels = nil })},
 			bound: "False NameConflict", claims: true, event: "Warning NameConflict"},
-		{name: "claim of another origin", objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
-			c.Annotations[volume.AnnotationOriginClaim] = "data-db-1"
-		})}, bound: "False NameConflict", claims: true, event: "Warning NameConflict"},
-		{name: "claim deleted", objects: []client.Object{aShadow(wasBound), immediate, boundVolume("former", retainedVolume)}, phase: lost, bound: "False Lost",
+		{name: "claim of another origin",
+			objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
+				c.Annotations[volume.AnnotationOriginClaim] = "data-db-1"
+			})}, bound: "False NameConflict", claims: true, event: "Warning NameConflict"},
+		{name: "claim deleted", objects: []client.Object{aShadow(wasBound), immediate, boundVolume("former", retainedVolume)},
+			phase: lost, bound: "False Lost",
 			event: "Warning Lost The claim was deleted on the provider; its data is kept on PersistentVolume pvc-1."},
 		{name: "claim deleted, and its volume prepared for it again", objects: []client.Object{aShadow(wasBound), immediate, boundVolume("", retainedVolume)},
 			phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
-		{name: "existing, with its claim", objects: []client.Object{aShadow(existing), immediate, aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) {
-			c.Annotations[volume.AnnotationOriginClaim] = "move-1-target"
-		}), boundVolume("claim", retainedVolume)}, phase: bound, bound: "True Bound", resized: "True Resized", claims: true},
+		{name: "existing, with its claim", objects: []client.Object{aShadow(existing), immediate, aClaim(boundClaim,
+			func(c *corev1.PersistentVolumeClaim) {
+				c.Annotations[volume.AnnotationOriginClaim] = "move-1-target"
+			}), boundVolume("claim", retainedVolume)}, phase: bound, bound: "True Bound", resized: "True Resized", claims: true},
 		{name: "existing, with its volume", objects: []client.Object{aShadow(existing), immediate, boundVolume("former", retainedVolume)},
-			phase: lost, bound: "False Lost", event: "Warning Lost The claim was deleted on the provider; its data is kept on PersistentVolume pvc-1."},
+			phase: lost, bound: "False Lost",
+			event: "Warning Lost The claim was deleted on the provider; its data is kept on PersistentVolume pvc-1."},
 		{name: "existing, without claim and volume", objects: []client.Object{aShadow(existing), immediate}, phase: lost, bound: "False Lost", event: "Warning Lost"},
-		{name: "existing, with a claim of another consumer", objects: []client.Object{aShadow(existing), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
-			c.Labels[v1alpha1.LabelForeignCluster] = "naples"
-		})}, phase: lost, bound: "False Lost", claims: true, event: "Warning Lost"},
+		{name: "existing, with a claim of another consumer",
+			objects: []client.Object{aShadow(existing), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
+				c.Labels[v1alpha1.LabelForeignCluster] = "naples"
+			})}, phase: lost, bound: "False Lost", claims: true, event: "Warning Lost"},
 		{name: "claim and volume deleted", objects: []client.Object{aShadow(wasBound), immediate}, phase: lost, bound: "False Lost", event: "Warning Lost"},
 		{name: "claim deleted before its volume was reported", objects: []client.Object{aShadow(), immediate, boundVolume("former")}, phase: lost, bound: "False Lost", event: "Warning Lost"},
 		{name: "volume prepared by an administrator", objects: []client.Object{aShadow(), immediate, boundVolume("")}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
-		{name: "volume deleted", objects: []client.Object{aShadow(wasBound), immediate, aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) {
-			c.Status.Phase = corev1.ClaimLost
-		})}, phase: lost, bound: "False Lost", claims: true, event: "Warning Lost"},
+		{name: "volume deleted", objects: []client.Object{aShadow(wasBound), immediate, aClaim(boundClaim,
+			func(c *corev1.PersistentVolumeClaim) {
+				c.Status.Phase = corev1.ClaimLost
+			})}, phase: lost, bound: "False Lost", claims: true, event: "Warning Lost"},
 		{name: "claim replaced by another one", objects: []client.Object{aShadow(wasBound), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) { c.Labels = nil })},
 			phase: lost, bound: "False Lost", claims: true, event: "Warning Lost"},
 		{name: "expansion begins", objects: []client.Object{aShadow(wasBound, larger), immediate, aClaim(boundClaim), boundVolume("claim", retainedVolume)},
 			phase: bound, bound: "True Bound", resized: "False Resizing", claims: true},
 		{name: "expansion waits for a pod", objects: []client.Object{aShadow(wasBound, larger), immediate,
-			aClaim(allocating, requested, condition(corev1.PersistentVolumeClaimFileSystemResizePending)), boundVolume("claim", retainedVolume)},
+			aClaim(allocating, requested, condition(corev1.PersistentVolumeClaimFileSystemResizePending)),
+			boundVolume("claim", retainedVolume)},
 			phase: bound, bound: "True Bound", resized: "False FileSystemResizePending", claims: true},
 		{name: "expansion fails", objects: []client.Object{aShadow(wasBound, larger), immediate,
-			aClaim(allocating, requested, condition(corev1.PersistentVolumeClaimControllerResizeError)), boundVolume("claim", retainedVolume)},
+			aClaim(allocating, requested, condition(corev1.PersistentVolumeClaimControllerResizeError)),
+			boundVolume("claim", retainedVolume)},
 			phase: bound, bound: "True Bound", resized: "False ResizeFailed", claims: true},
 		{name: "shrunk after a failed expansion", objects: []client.Object{aShadow(wasBound), immediate, aClaim(allocating, requested), boundVolume("claim", retainedVolume)},
 			phase: bound, bound: "True Bound", resized: "True Resized", claims: true},
@@ -142,7 +159,8 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 			}
 			if claim := w.claim(); (claim != nil) != test.claims {
 				t.Errorf("claim %v, want one: %v", claim, test.claims)
-			} else if claim != nil && test.resized != "" && claim.Spec.Resources.Requests.Storage().Cmp(shadow.Spec.Storage) != 0 {
+			} else if claim != nil && test.resized != "" &&
+				claim.Spec.Resources.Requests.Storage().Cmp(shadow.Spec.Storage) != 0 {
 				t.Errorf("the claim requests %s, want %s", claim.Spec.Resources.Requests.Storage(), &shadow.Spec.Storage)
 			}
 			if test.phase == bound && w.pv().Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
@@ -191,7 +209,8 @@ func TestClaimIsCreatedInRemoteNamespacesOnly(t *testing.T) {
 	if _, err := w.pass(); err != nil {
 		t.Fatal(err)
 	}
-	if got := conditionOf(t, w.shadow(), v1alpha1.ConditionVolumeBound); w.claim() != nil || got != "False NotARemoteNamespace" {
+	if got := conditionOf(t, w.shadow(), v1alpha1.ConditionVolumeBound); w.claim() != nil ||
+		got != "False NotARemoteNamespace" {
 		t.Errorf("claim %v, condition %q", w.claim(), got)
 	}
 }
@@ -213,7 +232,8 @@ func TestRefusedClaimIsReportedAndRetried(t *testing.T) {
 			if refused := name == "refused"; refused != (err == nil) || refused != (after == refusalRetry) {
 				t.Errorf("requeued after %v, error %v", after, err)
 			}
-			if got := w.shadow().Status; name == "refused" && (got.Phase != "" || conditionOf(t, w.shadow(), v1alpha1.ConditionVolumeBound) != "False ProviderRefused") {
+			if got := w.shadow().Status; name == "refused" &&
+				(got.Phase != "" || conditionOf(t, w.shadow(), v1alpha1.ConditionVolumeBound) != "False ProviderRefused") {
 				t.Errorf("status %+v", got)
 			}
 		})
@@ -225,7 +245,8 @@ func TestRefusedSizeIsReported(t *testing.T) {
 		aClass(storagev1.VolumeBindingImmediate), aClaim(boundClaim), boundVolume("claim", retainedVolume))
 	w.Fault = func(kittest.Write, bool) error {
 		if len(w.Writes) == 1 {
-			return apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), claimName, errors.New("the class does not support resize"))
+			return apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), claimName,
+				errors.New("the class does not support resize"))
 		}
 		return nil
 	}

@@ -57,7 +57,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{t: t, Cluster: kittest.New(t, append(objects, aNamespace(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
 		&corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-1"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "worker"},
+			Status:     corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-1"}},
 		})...)}
 	w.restart()
 	return w
@@ -199,7 +200,8 @@ func aShadow(changes ...func(*v1alpha1.ShadowVolumeClaim)) *v1alpha1.ShadowVolum
 
 func aClaim(changes ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	claim := claimFor(aShadow(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Labels:      map[string]string{v1alpha1.LabelForeignCluster: "rome", v1alpha1.LabelOrigin: "rome-id", v1alpha1.LabelDestination: "milan-id"},
+		Labels: map[string]string{v1alpha1.LabelForeignCluster: "rome", v1alpha1.LabelOrigin: "rome-id",
+			v1alpha1.LabelDestination: "milan-id"},
 		Annotations: map[string]string{v1alpha1.AnnotationOriginNamespace: "shop"},
 	}})
 	claim.UID = "claim"

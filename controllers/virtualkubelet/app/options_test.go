@@ -50,7 +50,8 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 			want:   []string{"--installation-namespace"},
 		},
 		{name: "a tunnel to a server without an address", change: func(o *Options) {
-			o.ConsumerAPIServer, o.ConsumerAPIServerThroughTunnel, o.InstallationNamespace = "https://rome.example.org", true, "liqo"
+			o.ConsumerAPIServer, o.ConsumerAPIServerThroughTunnel, o.InstallationNamespace = "https://rome.example.org", true,
+				"liqo"
 		}, want: []string{"--consumer-api-server-through-tunnel"}},
 		{
 			name:   "no namespace for the address of the consumer's API server",

@@ -61,7 +61,8 @@ func TestSelectTools(t *testing.T) {
 func TestClustersBuildKwokForFakeNodesOnly(t *testing.T) {
 	for fakeNodes, kwoks := range map[bool]bool{false: false, true: true} {
 		programs := OfClusters(fakeNodes)
-		if slices.Contains(programs, kwok) != kwoks || slices.Contains(programs, metricsServer) || !slices.Contains(programs, "kubelet") {
+		if slices.Contains(programs, kwok) != kwoks || slices.Contains(programs, metricsServer) ||
+			!slices.Contains(programs, "kubelet") {
 			t.Errorf("with fake nodes %t: %v", fakeNodes, programs)
 		}
 	}
@@ -72,7 +73,8 @@ func TestOutputName(t *testing.T) {
 	for _, pkg := range []string{"k8s.io/kubernetes/cmd/kubectl", "go.etcd.io/etcd/server/v3", "example.org/vault"} {
 		got[pkg] = outputName(pkg)
 	}
-	want := map[string]string{"k8s.io/kubernetes/cmd/kubectl": "kubectl", "go.etcd.io/etcd/server/v3": "server", "example.org/vault": "vault"}
+	want := map[string]string{"k8s.io/kubernetes/cmd/kubectl": "kubectl", "go.etcd.io/etcd/server/v3": "server",
+		"example.org/vault": "vault"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -130,7 +132,8 @@ func TestProgressCountsPackagesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newProgress(out, "building x")
-	for _, part := range []string{"k8s.io/api/core/v1\nk8s.io", "/api/apps/v1\n# example.org/broken\nbroken.go:3:1: syntax error\n"} {
+	for _, part := range []string{"k8s.io/api/core/v1\nk8s.io",
+		"/api/apps/v1\n# example.org/broken\nbroken.go:3:1: syntax error\n"} {
 		if _, err := p.Write([]byte(part)); err != nil {
 			t.Fatal(err)
 		}

@@ -109,7 +109,8 @@ func TestCoreDNSHasThePluginsOfItsCorefile(t *testing.T) {
 
 func TestManifestsDescribeNodesAndDNS(t *testing.T) {
 	got := objects(t, testCluster(t, 1, 2))
-	for _, name := range []string{"Deployment/coredns", "DaemonSet/local-provisioner", "StorageClass/local", "Node/rome-fake-1", "Node/rome-fake-2"} {
+	for _, name := range []string{"Deployment/coredns", "DaemonSet/local-provisioner", "StorageClass/local",
+		"Node/rome-fake-1", "Node/rome-fake-2"} {
 		if _, ok := got[name]; !ok {
 			t.Errorf("there is no %s", name)
 		}
@@ -121,11 +122,13 @@ func TestManifestsDescribeNodesAndDNS(t *testing.T) {
 	if worker.Spec.PodCIDR != "10.244.1.0/24" || len(worker.Spec.Taints) != 0 {
 		t.Errorf("the worker is %+v", worker)
 	}
-	if taints := got["Node/rome-control-plane"].Spec.Taints; len(taints) != 1 || taints[0].Key != "node-role.kubernetes.io/control-plane" {
+	if taints := got["Node/rome-control-plane"].Spec.Taints; len(taints) != 1 ||
+		taints[0].Key != "node-role.kubernetes.io/control-plane" {
 		t.Errorf("the control plane has the taints %v", taints)
 	}
 	fake := got["Node/rome-fake-1"]
-	if fake.Metadata.Labels["type"] != "kwok" || len(fake.Spec.Taints) != 1 || fake.Spec.Taints[0].Key != "playground.liqo.io/fake" {
+	if fake.Metadata.Labels["type"] != "kwok" || len(fake.Spec.Taints) != 1 ||
+		fake.Spec.Taints[0].Key != "playground.liqo.io/fake" {
 		t.Errorf("the fake node is %+v", fake)
 	}
 }
@@ -163,7 +166,8 @@ func TestKubeletConfigDependsOnCgroupVersion(t *testing.T) {
 			ClusterDNS   []string
 			EvictionHard map[string]string
 		}
-		if err := yaml.Unmarshal(kubeletConfig(kubeletValues{DNS: "10.96.0.10", CgroupRoot: "/a/b", CgroupV1: v1}), &got); err != nil {
+		if err := yaml.Unmarshal(kubeletConfig(kubeletValues{DNS: "10.96.0.10", CgroupRoot: "/a/b", CgroupV1: v1}),
+			&got); err != nil {
 			t.Fatal(err)
 		}
 		if got.FailCgroupV1 == v1 || got.CgroupRoot != "/a/b" || !cmp.Equal(got.ClusterDNS, []string{"10.96.0.10"}) {
@@ -180,8 +184,10 @@ func TestCNIConfigIsJSONWithPodCIDROfTheNode(t *testing.T) {
 }
 
 func TestContainerdConfigNamesItsProgramsAndLimits(t *testing.T) {
-	got := string(containerdConfig(containerdValues{Snapshotter: "native", PauseImage: "p:1", Shim: "/s", ConfDir: "/c", BinDirs: []string{"/x", "/y"}, RestrictOOM: true}))
-	for _, want := range []string{`snapshotter = "native"`, `sandbox = "p:1"`, `runtime_path = "/s"`, `bin_dirs = ["/x", "/y", ]`, `conf_dir = "/c"`, "restrict_oom_score_adj = true"} {
+	got := string(containerdConfig(containerdValues{Snapshotter: "native", PauseImage: "p:1", Shim: "/s", ConfDir: "/c",
+		BinDirs: []string{"/x", "/y"}, RestrictOOM: true}))
+	for _, want := range []string{`snapshotter = "native"`, `sandbox = "p:1"`, `runtime_path = "/s"`,
+		`bin_dirs = ["/x", "/y", ]`, `conf_dir = "/c"`, "restrict_oom_score_adj = true"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("there is no %s in\n%s", want, got)
 		}
@@ -279,7 +285,8 @@ func TestHasImage(t *testing.T) {
 liqo.io/a:dev      application/x   sha256  1 MiB linux/amd64 io.cri-containerd.image=managed,playground.liqo.io/id=0123
 liqo.io/b:dev      application/x   sha256  1 MiB linux/amd64 io.cri-containerd.image=managed
 `
-	for name, want := range map[string]bool{"liqo.io/a:dev 0123": true, "liqo.io/a:dev 4567": false, "liqo.io/b:dev 0123": false, "liqo.io/c:dev 0123": false} {
+	for name, want := range map[string]bool{"liqo.io/a:dev 0123": true, "liqo.io/a:dev 4567": false,
+		"liqo.io/b:dev 0123": false, "liqo.io/c:dev 0123": false} {
 		tag, id, _ := strings.Cut(name, " ")
 		if got := hasImage(list, tag, id); got != want {
 			t.Errorf("%s: got %v", name, got)

@@ -15,7 +15,8 @@ import (
 )
 
 func TestInvalidCommandLineExitsWithTwo(t *testing.T) {
-	for _, line := range []string{"foo", "up --nothing", "kubeconfig", "exec node", "partition a", "load", "image x", "--instance Bad status", "up rome --cluster-pod-cidr milan=10.0.0.0/16", "up --pod-cidr x"} {
+	for _, line := range []string{"foo", "up --nothing", "kubeconfig", "exec node", "partition a", "load", "image x",
+		"--instance Bad status", "up rome --cluster-pod-cidr milan=10.0.0.0/16", "up --pod-cidr x"} {
 		if code := Execute(t.Context(), strings.Fields(line)); code != 2 {
 			t.Errorf("%q: exit code %d", line, code)
 		}
@@ -54,7 +55,8 @@ func TestFlagsThatAreNotSetChangeNothing(t *testing.T) {
 		return w
 	}
 	w := parse()
-	if w.Workers != nil || w.FakeNodes != nil || w.Audit != nil || w.Durable != nil || len(w.PodCIDRs) != 0 || w.Pool != instance.DefaultPool {
+	if w.Workers != nil || w.FakeNodes != nil || w.Audit != nil || w.Durable != nil || len(w.PodCIDRs) != 0 ||
+		w.Pool != instance.DefaultPool {
 		t.Errorf("without flags: %+v", w)
 	}
 	w = parse("--workers=0", "--pod-cidr=10.1.0.0/16", "--cluster-pod-cidr=milan=10.2.0.0/16")

@@ -68,7 +68,8 @@ func TestClustersHaveEqualPodCIDRsAndDifferentNodeCIDRs(t *testing.T) {
 func TestCIDROfOneClusterOverridesThatOfAll(t *testing.T) {
 	w := want("rome", "milan")
 	w.Workers = number(0)
-	w.PodCIDRs = map[string]netip.Prefix{"": netip.MustParsePrefix("10.50.0.0/16"), "milan": netip.MustParsePrefix("10.60.0.0/16")}
+	w.PodCIDRs = map[string]netip.Prefix{"": netip.MustParsePrefix("10.50.0.0/16"),
+		"milan": netip.MustParsePrefix("10.60.0.0/16")}
 	i := planned(t, w)
 	if diff := cmp.Diff([]string{
 		"rome 172.30.1.0/24 10.50.0.0/16 10.96.0.0/16",
@@ -142,7 +143,8 @@ func TestParseReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"a": "Ready", "b": "NotReady", "c": "Unknown", "d": "NotReady"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "Ready", "b": "NotReady", "c": "Unknown", "d": "NotReady"},
+		got); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := parseReady("a Perhaps\n"); err == nil {

@@ -112,7 +112,8 @@ func TestCheckCIDRs(t *testing.T) {
 		"node addresses within the pods'": {"172.16.0.0/12", "10.96.0.0/16", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := CheckCIDRs("rome", netip.MustParsePrefix(test.pods), netip.MustParsePrefix(test.services), netip.MustParsePrefix("172.30.0.0/16"))
+			err := CheckCIDRs("rome", netip.MustParsePrefix(test.pods), netip.MustParsePrefix(test.services),
+				netip.MustParsePrefix("172.30.0.0/16"))
 			if (err == nil) != test.valid {
 				t.Fatalf("valid is %v, got %v", test.valid, err)
 			}
@@ -122,10 +123,12 @@ func TestCheckCIDRs(t *testing.T) {
 
 func TestCheckName(t *testing.T) {
 	got := map[string]bool{}
-	for _, name := range []string{"demo", "a", "rome-2", "", "Rome", "2rome", "rome-", "ro_me", "bin", "../up", "abcdefghijklmnopqrstu"} {
+	for _, name := range []string{"demo", "a", "rome-2", "", "Rome", "2rome", "rome-", "ro_me", "bin", "../up",
+		"abcdefghijklmnopqrstu"} {
 		got[name] = CheckName("cluster", name) == nil
 	}
-	want := map[string]bool{"demo": true, "a": true, "rome-2": true, "": false, "Rome": false, "2rome": false, "rome-": false,
+	want := map[string]bool{"demo": true, "a": true, "rome-2": true, "": false, "Rome": false, "2rome": false,
+		"rome-": false,
 		"ro_me": false, "bin": false, "../up": false, "abcdefghijklmnopqrstu": false}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

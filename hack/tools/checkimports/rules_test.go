@@ -30,7 +30,8 @@ func TestForbiddenImportsAreReported(t *testing.T) {
 		},
 		{
 			name: "pure functions may import the API types",
-			pkg:  pkg{ImportPath: module + "/apiserver/naming", Imports: []string{module + "/apiserver/apis/federation/v1alpha1"}},
+			pkg: pkg{ImportPath: module + "/apiserver/naming",
+				Imports: []string{module + "/apiserver/apis/federation/v1alpha1"}},
 			want: none,
 		},
 		{
@@ -40,7 +41,8 @@ func TestForbiddenImportsAreReported(t *testing.T) {
 		},
 		{
 			name: "a controller may not import a registry",
-			pkg:  pkg{ImportPath: module + "/controllers/consumer/peering", Imports: []string{module + "/registry/federation/rest"}},
+			pkg: pkg{ImportPath: module + "/controllers/consumer/peering",
+				Imports: []string{module + "/registry/federation/rest"}},
 			want: "controllers/consumer/peering: imports registry/federation/rest, which controllers may not",
 		},
 		{
@@ -51,7 +53,8 @@ func TestForbiddenImportsAreReported(t *testing.T) {
 		{
 			name: "a controller of a consumer may not import one of a provider",
 			pkg: pkg{
-				ImportPath: module + "/controllers/consumer/offloading", Imports: []string{module + "/controllers/provider/namespace"},
+				ImportPath: module + "/controllers/consumer/offloading",
+				Imports:    []string{module + "/controllers/provider/namespace"},
 			},
 			want: "controllers/consumer/offloading: imports controllers/provider/namespace, which controllers/consumer may not",
 		},
@@ -100,12 +103,15 @@ func TestForbiddenImportsAreReported(t *testing.T) {
 		},
 		{
 			name: "only the virtual kubelet imports virtual-kubelet",
-			pkg:  pkg{ImportPath: module + "/controllers/provider/offer", Imports: []string{"github.com/virtual-kubelet/virtual-kubelet/node"}},
-			want: "controllers/provider/offer: imports github.com/virtual-kubelet/virtual-kubelet/node, which only controllers/virtualkubelet may",
+			pkg: pkg{ImportPath: module + "/controllers/provider/offer",
+				Imports: []string{"github.com/virtual-kubelet/virtual-kubelet/node"}},
+			want: "controllers/provider/offer: imports github.com/virtual-kubelet/virtual-kubelet/node, which only " +
+				"controllers/virtualkubelet may",
 		},
 		{
 			name: "only the remote package loads a kubeconfig",
-			pkg:  pkg{ImportPath: module + "/controllers/consumer/peering", Imports: []string{"k8s.io/client-go/tools/clientcmd"}},
+			pkg: pkg{ImportPath: module + "/controllers/consumer/peering",
+				Imports: []string{"k8s.io/client-go/tools/clientcmd"}},
 			want: "controllers/consumer/peering: imports clientcmd, which only controllers/remote may",
 		},
 	} {
@@ -128,7 +134,8 @@ func TestClientConfigurationsOutsideRemoteAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := func(path string) []string {
-		return check([]pkg{{ImportPath: module + path, Dir: dir, GoFiles: []string{"p.go"}, Imports: []string{"k8s.io/client-go/rest"}}})
+		return check([]pkg{{ImportPath: module + path, Dir: dir, GoFiles: []string{"p.go"},
+			Imports: []string{"k8s.io/client-go/rest"}}})
 	}
 	want := []string{"controllers/consumer/peering: creates a rest.Config at p.go:5, which only controllers/remote may"}
 	if diff := cmp.Diff(want, found("/controllers/consumer/peering")); diff != "" {

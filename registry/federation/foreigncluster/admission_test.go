@@ -86,7 +86,8 @@ func TestAdmittingAConsumerKeepsTheOutgoingPeering(t *testing.T) {
 func TestResponseHasTheCommandThatAdmitsThisCluster(t *testing.T) {
 	w := newWorld()
 	peering := &federation.Peering{Spec: federation.PeeringSpec{
-		ClusterID: milanID, Server: "https://kubernetes.default.svc", Token: secretToken, Mode: federation.PeeringInBand, Gateway: someGateway("a"),
+		ClusterID: milanID, Server: "https://kubernetes.default.svc", Token: secretToken, Mode: federation.PeeringInBand,
+		Gateway: someGateway("a"),
 	}}
 	answer, err := w.post(t, peering)
 	if err != nil {

@@ -29,8 +29,10 @@ func FuzzInvitation(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, seed := range []string{
-		string(good), `{}`, `{"spec":{"token":"` + secretToken + `\n","server":"https://x"}}`, `{"spec":{"caBundle":"eA==","server":"https://[::1]"}}`,
-		`{"metadata":{"name":"milan","uid":"x"},"spec":{"resources":{"cpu":"1e400"}}}`, `{"spec":{"disconnectTimeoutSeconds":-2147483648}}`,
+		string(good), `{}`, `{"spec":{"token":"` + secretToken + `\n","server":"https://x"}}`,
+		`{"spec":{"caBundle":"eA==","server":"https://[::1]"}}`,
+		`{"metadata":{"name":"milan","uid":"x"},"spec":{"resources":{"cpu":"1e400"}}}`,
+		`{"spec":{"disconnectTimeoutSeconds":-2147483648}}`,
 	} {
 		f.Add([]byte(seed))
 	}

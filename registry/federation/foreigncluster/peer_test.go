@@ -294,9 +294,11 @@ func TestRefusedPeerStoresNothing(t *testing.T) {
 		"a ForeignCluster that is being deleted": {cluster: existing, peering: invitation(), code: http.StatusTooManyRequests,
 			message: "being deleted"},
 		"another uid": {cluster: existing,
-			peering: invitation(func(p *federation.Peering) { p.UID = types.UID("other") }), code: http.StatusConflict, message: "uid-of-milan"},
+			peering: invitation(func(p *federation.Peering) { p.UID = types.UID("other") }), code: http.StatusConflict,
+			message: "uid-of-milan"},
 		"an old resourceVersion": {cluster: existing,
-			peering: invitation(func(p *federation.Peering) { p.ResourceVersion = "0" }), code: http.StatusConflict, message: "resourceVersion"},
+			peering: invitation(func(p *federation.Peering) { p.ResourceVersion = "0" }), code: http.StatusConflict,
+			message: "resourceVersion"},
 		"a failing store": {peering: invitation(), fail: apierrors.NewTooManyRequests("etcd is busy", 1),
 			code: http.StatusTooManyRequests, message: "etcd is busy"},
 	} {

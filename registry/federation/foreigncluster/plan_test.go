@@ -157,7 +157,8 @@ func TestPeerPlansNameConflicts(t *testing.T) {
 				Spec: federation.ForeignClusterSpec{ClusterID: milanID}})
 		},
 		"Namespace liqo-peer-milan exists": func(w *world, _ *federation.Peering) {
-			if err := w.kube.Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-peer-milan"}}); err != nil {
+			if err := w.kube.Tracker().Add(
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-peer-milan"}}); err != nil {
 				panic(err)
 			}
 		},

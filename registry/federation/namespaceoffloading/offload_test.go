@@ -42,7 +42,8 @@ func newWorld() *world {
 	plans := plan.Reader{
 		Clusters: subresourcetest.List(func() runtime.Object {
 			return &federation.ForeignClusterList{Items: []federation.ForeignCluster{{
-				ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled},
+				ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+				Spec:       federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled},
 			}}}
 		}),
 		VirtualNodes: subresourcetest.List(func() runtime.Object {
@@ -76,8 +77,9 @@ func request(t *testing.T) context.Context {
 func (w *world) post(t *testing.T, change ...func(*federation.Offload)) (*federation.Offload, error) {
 	t.Helper()
 	offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{
-		NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.LocalAndRemote, Enforcement: federation.Warn,
-		Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse},
+		NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.LocalAndRemote,
+		Enforcement: federation.Warn,
+		Volumes:     federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse},
 	}}
 	for _, c := range change {
 		c(offload)
@@ -135,15 +137,19 @@ func TestRefusedOffloadStoresNothing(t *testing.T) {
 		"an unknown strategy": {change: func(o *federation.Offload) { o.Spec.PodOffloadingStrategy = "Somewhere" },
 			code: http.StatusUnprocessableEntity, message: "spec.podOffloadingStrategy"},
 		"a broken selector": {change: func(o *federation.Offload) {
-			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Near"}}}}
-		}, code: http.StatusUnprocessableEntity, message: "spec.clusterSelector.nodeSelectorTerms[0].matchExpressions[0].operator"},
+			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Near"}}}}
+		}, code: http.StatusUnprocessableEntity,
+			message: "spec.clusterSelector.nodeSelectorTerms[0].matchExpressions[0].operator"},
 		"a uid for a new NamespaceOffloading": {change: func(o *federation.Offload) { o.UID = types.UID("uid") },
 			code: http.StatusConflict, message: "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn,
-				Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse}}}
+			offload := &federation.Offload{
+				Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName,
+					PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn,
+					Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse}}}
 			if test.change != nil {
 				test.change(offload)
 			}
@@ -170,7 +176,8 @@ func TestOffloadContradictionsAreConflicts(t *testing.T) {
 		"spec.volumes.onUnoffload":   func(o *federation.Offload) { o.Spec.Volumes.OnUnoffload = federation.UnoffloadDelete },
 		"spec.enforcement":           func(o *federation.Offload) { o.Spec.Enforcement = federation.Evict },
 		"spec.clusterSelector": func(o *federation.Offload) {
-			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "region", Operator: corev1.NodeSelectorOpExists}}}}
+			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "region", Operator: corev1.NodeSelectorOpExists}}}}
 		},
 	} {
 		t.Run(field, func(t *testing.T) {
@@ -192,8 +199,10 @@ func TestOffloadDryRunWritesNothing(t *testing.T) {
 		}
 		return true, &corev1.Namespace{}, nil
 	})
-	offload := &federation.Offload{Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn,
-		Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse}}}
+	offload := &federation.Offload{
+		Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName,
+			PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn,
+			Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse}}}
 	obj, err := w.Create(request(t), v1alpha1.NamespaceOffloadingName, offload, rest.ValidateAllObjectFunc,
 		&metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
@@ -213,8 +222,9 @@ func TestOffloadIsAdmittedBeforeAnyWrite(t *testing.T) {
 	forbidden := apierrors.NewForbidden(offloadResource, "offloading", errors.New("not this namespace"))
 	_, err := w.Create(request(t), v1alpha1.NamespaceOffloadingName,
 		&federation.Offload{Spec: federation.NamespaceOffloadingSpec{
-			NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn,
-			Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse},
+			NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.Local,
+			Enforcement: federation.Warn,
+			Volumes:     federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse},
 		}}, func(context.Context, runtime.Object) error { return forbidden }, &metav1.CreateOptions{})
 	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "not this namespace")
 	if w.offloadings.Writes() != 0 {

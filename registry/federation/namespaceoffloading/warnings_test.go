@@ -34,7 +34,8 @@ func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
 	return kube, plan.Reader{
 		Clusters: subresourcetest.List(func() runtime.Object {
 			return &federation.ForeignClusterList{Items: []federation.ForeignCluster{{
-				ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled},
+				ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+				Spec:       federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled},
 			}}}
 		}),
 		VirtualNodes: subresourcetest.List(func() runtime.Object {
@@ -61,9 +62,10 @@ func TestWarningsCountMisplacedPods(t *testing.T) {
 				NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: strategy, Enforcement: enforcement,
 			}}
 		if region != "" {
-			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-				{Key: "region", Operator: corev1.NodeSelectorOpIn, Values: []string{region}},
-			}}}
+			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: "region", Operator: corev1.NodeSelectorOpIn, Values: []string{region}},
+				}}}
 		}
 		return o
 	}
@@ -153,7 +155,8 @@ func TestWarningsCountThePodsWithLocalClaims(t *testing.T) {
 			kube, plans := aCluster(t)
 			if err := kube.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "web"},
 				Spec: corev1.PodSpec{NodeName: "liqo-milan", Volumes: []corev1.Volume{{
-					Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+					Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+						ClaimName: "data"}},
 				}}}}); err != nil {
 				t.Fatal(err)
 			}

@@ -158,11 +158,14 @@ func TestInvitationIsRefused(t *testing.T) {
 	}{
 		"PeeringToken does not exist": {code: http.StatusNotFound, message: "for-rome"},
 		"another name": {token: peeringToken(),
-			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, code: http.StatusBadRequest, message: `"other"`},
+			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, code: http.StatusBadRequest,
+			message: `"other"`},
 		"another uid": {token: peeringToken(),
-			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{UID: "other"}}, code: http.StatusConflict, message: "uid"},
+			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{UID: "other"}}, code: http.StatusConflict,
+			message: "uid"},
 		"an old resourceVersion": {token: peeringToken(),
-			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, code: http.StatusConflict, message: "resourceVersion"},
+			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, code: http.StatusConflict,
+			message: "resourceVersion"},
 		"used invitation": {token: peeringToken(func(p *federation.PeeringToken) { p.Status.Used = true }),
 			code: http.StatusConflict, message: "used"},
 		"expired invitation": {token: peeringToken(), now: created.Add(time.Hour), code: http.StatusGone,
@@ -219,7 +222,8 @@ func TestTokenLivesAsLongAsItsInvitationAndTenMinutesAtLeast(t *testing.T) {
 		if want := max(lifetime-age, 600); *requested.Spec.ExpirationSeconds != want {
 			rt.Fatalf("got lifetime %d s, want %d", *requested.Spec.ExpirationSeconds, want)
 		}
-		if ends, want := obj.(*federation.Invitation).Status.ExpirationTime.Time, created.Add(time.Duration(lifetime)*time.Second); !ends.Equal(want) {
+		if ends, want := obj.(*federation.Invitation).Status.ExpirationTime.Time,
+			created.Add(time.Duration(lifetime)*time.Second); !ends.Equal(want) {
 			rt.Fatalf("got expiration %s, want %s", ends, want)
 		}
 	})

@@ -197,7 +197,8 @@ func TestClassOfSeveralVirtualNodesNamesTheirClusterOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `"values":["` + placements.Milan + `","` + placements.Turin + `"]`; !strings.Contains(string(review.Response.Patch), want) {
+	if want := `"values":["` + placements.Milan + `","` + placements.Turin +
+		`"]`; !strings.Contains(string(review.Response.Patch), want) {
 		t.Errorf("got the patch %s, want %s in it", review.Response.Patch, want)
 	}
 }

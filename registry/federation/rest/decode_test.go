@@ -23,7 +23,8 @@ import (
 func TestValuesThatJSONCannotRepresentAreRefused(t *testing.T) {
 	probe := func(port intstr.IntOrString) func(*v1alpha1.ShadowPod) {
 		return func(p *v1alpha1.ShadowPod) {
-			p.Spec.Pod.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: port}}}
+			p.Spec.Pod.Containers[0].LivenessProbe = &corev1.Probe{
+				ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: port}}}
 		}
 	}
 	scheme := runtime.NewScheme()

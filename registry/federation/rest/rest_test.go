@@ -182,8 +182,10 @@ func TestRemoteNamespacesOfAConsumerCountTogether(t *testing.T) {
 			Labels: map[string]string{v1alpha1.LabelRole: role, v1alpha1.LabelForeignCluster: cluster}}}
 	}
 	for _, one := range []*corev1.Namespace{
-		namespace("shop-milan", v1alpha1.RoleRemoteNamespace, "milan"), namespace("web-milan", v1alpha1.RoleRemoteNamespace, "milan"),
-		namespace("liqo-tenant-milan", v1alpha1.RoleTenant, "milan"), namespace("web-rome", v1alpha1.RoleRemoteNamespace, "rome"),
+		namespace("shop-milan", v1alpha1.RoleRemoteNamespace, "milan"),
+		namespace("web-milan", v1alpha1.RoleRemoteNamespace, "milan"),
+		namespace("liqo-tenant-milan", v1alpha1.RoleTenant, "milan"),
+		namespace("web-rome", v1alpha1.RoleRemoteNamespace, "rome"),
 		{ObjectMeta: metav1.ObjectMeta{Name: "web"}},
 	} {
 		if err := cached.Add(one); err != nil {

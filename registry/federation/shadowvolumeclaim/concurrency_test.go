@@ -40,7 +40,8 @@ func TestConcurrentWritersStoreExactlyTheQuota(t *testing.T) {
 func TestStorageQuotaHoldsWhileServersAreReplaced(t *testing.T) {
 	endpoint := etcd.Start(t)
 	limits := amounts("requests.storage", "20Gi", "persistentvolumeclaims", "9",
-		"fast.storageclass.storage.k8s.io/requests.storage", "12Gi", "slow.storageclass.storage.k8s.io/requests.storage", "14Gi")
+		"fast.storageclass.storage.k8s.io/requests.storage", "12Gi",
+		"slow.storageclass.storage.k8s.io/requests.storage", "14Gi")
 	steady := start(t, endpoint, false)
 	steady.offer(t, "milan", "rome", limits, "fast", "slow")
 	var current atomic.Pointer[server]

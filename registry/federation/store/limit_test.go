@@ -66,7 +66,8 @@ func awaitCached(t *testing.T, stored *store.REST, count int) {
 	cached := 0
 	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true,
 		func(ctx context.Context) (bool, error) {
-			list, err := stored.List(genericapirequest.WithNamespace(ctx, ""), &internalversion.ListOptions{ResourceVersion: "0"})
+			list, err := stored.List(genericapirequest.WithNamespace(ctx, ""),
+				&internalversion.ListOptions{ResourceVersion: "0"})
 			if err != nil {
 				return false, err
 			}

@@ -140,9 +140,10 @@ func TestUnreadableKubeletIsAnError(t *testing.T) {
 		{name: "redirect", node: "milan-1", err: "307", answer: func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://192.0.2.1/", http.StatusTemporaryRedirect)
 		}},
-		{name: "no JSON", node: "milan-1", err: "decoding volume statistics", answer: func(w http.ResponseWriter, _ *http.Request) {
-			w.Write([]byte("<html>"))
-		}},
+		{name: "no JSON", node: "milan-1", err: "decoding volume statistics",
+			answer: func(w http.ResponseWriter, _ *http.Request) {
+				w.Write([]byte("<html>"))
+			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			configure := test.configure

@@ -35,7 +35,8 @@ func (b *bare) start() (err error) {
 		}
 	}()
 	for _, n := range b.Nodes() {
-		for _, command := range []string{"iptables-nft -P FORWARD ACCEPT", "iptables-nft -t nat -F POSTROUTING", "nft delete table ip cni"} {
+		for _, command := range []string{"iptables-nft -P FORWARD ACCEPT", "iptables-nft -t nat -F POSTROUTING",
+			"nft delete table ip cni"} {
 			if _, err := world.Run(n.NS, command); err != nil {
 				return err
 			}

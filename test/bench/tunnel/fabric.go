@@ -111,7 +111,8 @@ func (f *fabric) agents() []*world.Process {
 func (f *fabric) quiet(ctx context.Context) error {
 	for _, api := range []*world.API{f.rome, f.milan} {
 		err := eventually(ctx, "every tunnel is configured", func() (bool, error) {
-			tunnels, err := api.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).List(ctx, metav1.ListOptions{})
+			tunnels, err := api.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).List(ctx,
+				metav1.ListOptions{})
 			if err != nil {
 				return false, err
 			}
@@ -176,10 +177,11 @@ func (f *fabric) startGateway(ctx context.Context, c *world.Cluster, n *world.No
 
 // connected waits until a cluster reports that the gateway on a node has connected the tunnel.
 func (f *fabric) connected(ctx context.Context, a *world.API, tunnel, gateway string) error {
-	return eventually(ctx, fmt.Sprintf("the gateway on %[2]s connects the tunnel to %[1]s", tunnel, gateway), func() (bool, error) {
-		te, err := a.Tunnel(ctx, tunnel)
-		return err == nil && te.Status.Phase == v1alpha1.TunnelConnected && te.Status.Gateway == gateway, err
-	})
+	return eventually(ctx, fmt.Sprintf("the gateway on %[2]s connects the tunnel to %[1]s", tunnel, gateway),
+		func() (bool, error) {
+			te, err := a.Tunnel(ctx, tunnel)
+			return err == nil && te.Status.Phase == v1alpha1.TunnelConnected && te.Status.Gateway == gateway, err
+		})
 }
 
 func newAPI(c *world.Cluster, objects ...runtime.Object) *world.API {

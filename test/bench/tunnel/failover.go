@@ -93,7 +93,8 @@ func measureFailover(ctx context.Context, o options) (rows []row, err error) {
 				return nil, err
 			}
 		}
-		rows = append(rows, row{m.name + ": longest gap at 100 packets per second", "–", gaps.Format(" s"), "–", figures.AtMost(gaps.Median(), failoverBudget, " s")})
+		rows = append(rows, row{m.name + ": longest gap at 100 packets per second", "–", gaps.Format(" s"), "–",
+			figures.AtMost(gaps.Median(), failoverBudget, " s")})
 	}
 	return rows, nil
 }

@@ -147,12 +147,16 @@ func (f flow) requests(ctx context.Context, period time.Duration) (float64, erro
 	if err != nil {
 		return 0, err
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }), ReadHeaderTimeout: patience}
+	server := &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }),
+		ReadHeaderTimeout: patience}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Close()
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return f.dial(ctx, "tcp", requestPort) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return f.dial(ctx, "tcp", requestPort)
+		},
 	}}
 	var answered atomic.Int64
 	failed := make(chan error, requesters)

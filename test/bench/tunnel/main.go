@@ -117,7 +117,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 		rows = append(rows, some...)
 	}
-	fmt.Fprintf(out, "\n%s, WireGuard by %s\nTwo clusters of two nodes each, made of network namespaces. Medians of %d runs, in parentheses from the least to the most.\n\n",
+	fmt.Fprintf(out,
+		"\n%s, WireGuard by %s\nTwo clusters of two nodes each, made of network namespaces. Medians of %d runs, in "+
+			"parentheses from the least to the most.\n\n",
 		figures.Machine(), implementation, o.runs)
 	figures.Line(out, "measure", "bare WireGuard", "the fabric", "ratio", "budget")
 	figures.Line(out, "---", "---", "---", "---:", "---")

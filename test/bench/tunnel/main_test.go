@@ -9,7 +9,8 @@ import (
 )
 
 func TestOptionsAreChecked(t *testing.T) {
-	for _, args := range [][]string{{"--parts", ""}, {"--parts", "idle,x"}, {"--runs", "0"}, {"--period", "0s"}, {"--colour"}} {
+	for _, args := range [][]string{{"--parts", ""}, {"--parts", "idle,x"}, {"--runs", "0"}, {"--period", "0s"},
+		{"--colour"}} {
 		if o, err := parse(args); err == nil {
 			t.Errorf("%v gave %+v and no error", args, o)
 		}

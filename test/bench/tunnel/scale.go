@@ -56,11 +56,13 @@ func measureScale(ctx context.Context, o options) ([]row, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", size.name, err)
 			}
-			progress("run %d, %s: %s, and one more %s", run+1, size.name, took.Round(time.Millisecond), more.Round(time.Millisecond))
+			progress("run %d, %s: %s, and one more %s", run+1, size.name, took.Round(time.Millisecond),
+				more.Round(time.Millisecond))
 			all, one = append(all, took.Seconds()), append(one, more.Seconds())
 		}
 		rows = append(rows,
-			row{size.name + ", agents started → in the kernel", "–", all.Format(" s"), "–", figures.AtMost(all.Median(), scaleBudget, " s")},
+			row{size.name + ", agents started → in the kernel", "–", all.Format(" s"), "–",
+				figures.AtMost(all.Median(), scaleBudget, " s")},
 			row{size.name + ", one more", "–", one.Format(" s"), "–", figures.AtMost(one.Median(), scaleBudget, " s")})
 	}
 	return rows, nil
@@ -68,7 +70,8 @@ func measureScale(ctx context.Context, o options) ([]row, error) {
 
 // hold starts the agents of a node with objects, and later creates one more object. It returns the
 // time until the kernel has the results of the objects, and then of the one.
-func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, holds func(crowded) (int, error), want int) (took, more time.Duration, err error) {
+func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, holds func(crowded) (int, error),
+	want int) (took, more time.Duration, err error) {
 	c := crowded{}
 	if c.World, err = world.New(world.Options{Iptables: "nft"}); err != nil {
 		return 0, 0, err
@@ -117,9 +120,11 @@ func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, hol
 	began = time.Now()
 	switch o := one.(type) {
 	case *v1alpha1.TunnelEndpoint:
-		_, err = c.api.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Create(ctx, o, metav1.CreateOptions{})
+		_, err = c.api.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Create(ctx, o,
+			metav1.CreateOptions{})
 	case *v1alpha1.AddressMapping:
-		_, err = c.api.Federation.FederationV1alpha1().AddressMappings(world.Installation).Create(ctx, o, metav1.CreateOptions{})
+		_, err = c.api.Federation.FederationV1alpha1().AddressMappings(world.Installation).Create(ctx, o,
+			metav1.CreateOptions{})
 	}
 	if err != nil {
 		return 0, 0, err
@@ -133,7 +138,8 @@ func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, hol
 // until waits until each agent has completed a pass, at least one of them after before, and the
 // kernel has the wanted number. It returns the time of that pass. It reads the kernel only after a
 // pass, because reading thousands of rules uses the processors that are measured.
-func (c crowded) until(ctx context.Context, before []float64, want int, holds func(crowded) (int, error)) (done time.Time, err error) {
+func (c crowded) until(ctx context.Context, before []float64, want int,
+	holds func(crowded) (int, error)) (done time.Time, err error) {
 	var last []float64
 	err = eventually(ctx, fmt.Sprintf("the kernel holds %d", want), func() (bool, error) {
 		passed, err := c.passed()
@@ -251,7 +257,8 @@ func manyMappings(count int) []runtime.Object {
 		all = append(all, &v1alpha1.AddressMapping{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("mapping-%05d", i), Namespace: world.Installation},
 			Spec: v1alpha1.AddressMappingSpec{
-				ClusterID: fmt.Sprintf("id-of-peer-%05d", i/10000), Address: v4(172<<24 | 20<<16 | uint32(i)).String(), Mapped: v4(10<<24 | 70<<16 | uint32(i)).String(),
+				ClusterID: fmt.Sprintf("id-of-peer-%05d", i/10000), Address: v4(172<<24 | 20<<16 | uint32(i)).String(),
+				Mapped: v4(10<<24 | 70<<16 | uint32(i)).String(),
 			},
 		})
 	}

@@ -37,7 +37,7 @@ const usage = `usage: federation-tester serve [ADDRESS]   answer HTTP, log reque
        federation-tester get URL           print what a server answers
        federation-tester count URL         print how many bytes a server answers
        federation-tester udp ADDRESS SIZE  send a datagram of that size, and expect it back
-       federation-tester beat ADDRESS      send a hundred datagrams a second until stdin ends, and print how many were returned
+       federation-tester beat ADDRESS      send 100 datagrams a second until stdin ends, and count those returned
        federation-tester burn              keep a processor busy
        federation-tester linger            ignore SIGTERM
        federation-tester lookup NAME       print the addresses of a name
@@ -247,7 +247,8 @@ func beat(address string) error {
 			}
 			last = now
 			if over {
-				_, err := fmt.Printf("%d of %d datagrams were returned, longest gap %s.\n", answered, sent, longest.Round(time.Millisecond))
+				_, err := fmt.Printf("%d of %d datagrams were returned, longest gap %s.\n", answered, sent,
+					longest.Round(time.Millisecond))
 				return err
 			}
 		case <-ended:

@@ -103,7 +103,8 @@ func printTree(root string) error {
 		if err := unix.Lstat(path, &stat); err != nil {
 			return fmt.Errorf("reading %q: %w", path, err)
 		}
-		words := []string{fmt.Sprintf("%q mode=%o owner=%d:%d time=%d.%09d", strings.TrimPrefix(path, root), stat.Mode, stat.Uid, stat.Gid,
+		words := []string{fmt.Sprintf("%q mode=%o owner=%d:%d time=%d.%09d", strings.TrimPrefix(path, root), stat.Mode,
+			stat.Uid, stat.Gid,
 			stat.Mtim.Sec, stat.Mtim.Nsec)}
 		switch stat.Mode & unix.S_IFMT {
 		case unix.S_IFREG:

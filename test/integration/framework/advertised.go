@@ -44,7 +44,8 @@ func (e *Environment) show(t testing.TB, authority *certificates.Authority) {
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
 		// The connection is not verified, because its purpose is to read the certificate.
-		connection, err := tls.Dial("tcp", e.Admin.Host[len("https://"):], &tls.Config{ServerName: advertisedHost, InsecureSkipVerify: true})
+		connection, err := tls.Dial("tcp", e.Admin.Host[len("https://"):],
+			&tls.Config{ServerName: advertisedHost, InsecureSkipVerify: true})
 		if err != nil {
 			return false, err
 		}

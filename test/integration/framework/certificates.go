@@ -24,7 +24,8 @@ func (e *Environment) ServingCertificate(t testing.TB, dir string) (certificate,
 // the kubelet does for a Secret.
 func (e *Environment) RotateServingCertificate(t testing.TB, certificate, key string) {
 	t.Helper()
-	newCertificate, newKey, err := e.authority.Issue(pkix.Name{CommonName: serviceName}, []string{serviceName + "." + Namespace + ".svc"}, []net.IP{loopback})
+	newCertificate, newKey, err := e.authority.Issue(pkix.Name{CommonName: serviceName},
+		[]string{serviceName + "." + Namespace + ".svc"}, []net.IP{loopback})
 	if err != nil {
 		t.Fatal(err)
 	}

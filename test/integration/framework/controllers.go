@@ -32,10 +32,12 @@ type Controllers struct {
 // It is stopped when the test ends.
 func (e *Environment) StartControllers(t testing.TB, pod, account string, more ...string) *Controllers {
 	t.Helper()
-	e.Kubectl(t, e.Chart(t, "rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
-	token, err := e.Kube.CoreV1().ServiceAccounts(Namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(certificates.Validity.Seconds()))},
-	}, metav1.CreateOptions{})
+	e.Kubectl(t, e.Chart(t, "rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml"),
+		"apply", "-f", "-")
+	token, err := e.Kube.CoreV1().ServiceAccounts(Namespace).CreateToken(t.Context(), account,
+		&authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(certificates.Validity.Seconds()))},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,8 @@ func (e *Environment) StartControllers(t testing.TB, pod, account string, more .
 		"--tls-cert-file=" + e.path("server.crt"), "--tls-private-key-file=" + e.path("server.key"),
 	}, more...)
 	c := &Controllers{URL: fmt.Sprintf("https://%s:%d", loopback, port), environment: e, name: pod}
-	c.process, err = e.processes.start(e.path(pod+".log"), os.Args[0], []string{programMode + "=" + managerProgram, "POD_NAME=" + pod}, args...)
+	c.process, err = e.processes.start(e.path(pod+".log"), os.Args[0],
+		[]string{programMode + "=" + managerProgram, "POD_NAME=" + pod}, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,16 +89,19 @@ func (e *Environment) writeCertificates() (err error) {
 	if err := e.writeAdvertised(e.authority); err != nil {
 		return err
 	}
-	for name, content := range map[string][]byte{"ca.crt": e.authority.Bundle, "proxy-ca.crt": e.proxy.Bundle, "audit-policy.yaml": []byte(auditPolicy)} {
+	for name, content := range map[string][]byte{"ca.crt": e.authority.Bundle, "proxy-ca.crt": e.proxy.Bundle,
+		"audit-policy.yaml": []byte(auditPolicy)} {
 		if err := os.WriteFile(e.path(name), content, 0o600); err != nil {
 			return err
 		}
 	}
 	addresses := []net.IP{loopback}
-	if err := e.authority.Write(e.dir, "kube-apiserver", pkix.Name{CommonName: "kube-apiserver"}, nil, addresses); err != nil {
+	if err := e.authority.Write(e.dir, "kube-apiserver", pkix.Name{CommonName: "kube-apiserver"}, nil,
+		addresses); err != nil {
 		return err
 	}
-	if err := e.authority.Write(e.dir, "server", pkix.Name{CommonName: serviceName}, []string{serviceName + "." + Namespace + ".svc"}, addresses); err != nil {
+	if err := e.authority.Write(e.dir, "server", pkix.Name{CommonName: serviceName},
+		[]string{serviceName + "." + Namespace + ".svc"}, addresses); err != nil {
 		return err
 	}
 	if err := e.authority.Write(e.dir, "accounts", pkix.Name{CommonName: "service-accounts"}, nil, nil); err != nil {

@@ -46,7 +46,8 @@ func (e *Environment) StartEtcd(t testing.TB, members int) *Etcd {
 	if err := os.WriteFile(etcd.path("ca.crt"), ca.Bundle, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := ca.Write(etcd.dir, "member", pkix.Name{CommonName: "etcd"}, []string{"localhost"}, []net.IP{loopback}); err != nil {
+	if err := ca.Write(etcd.dir, "member", pkix.Name{CommonName: "etcd"}, []string{"localhost"},
+		[]net.IP{loopback}); err != nil {
 		t.Fatal(err)
 	}
 	if err := ca.Write(etcd.dir, "client", pkix.Name{CommonName: "federation-apiserver"}, nil, nil); err != nil {
@@ -78,7 +79,8 @@ func (c *Etcd) ServerArgs() []string {
 	}
 	return []string{
 		"--etcd-servers=" + strings.Join(urls, ","),
-		"--etcd-cafile=" + c.path("ca.crt"), "--etcd-certfile=" + c.path("client.crt"), "--etcd-keyfile=" + c.path("client.key"),
+		"--etcd-cafile=" + c.path("ca.crt"), "--etcd-certfile=" + c.path("client.crt"), "--etcd-keyfile=" +
+			c.path("client.key"),
 	}
 }
 
@@ -108,9 +110,12 @@ func (c *Etcd) launch(t testing.TB, i int) {
 	m.process, err = c.environment.processes.start(c.path(m.name+".log"), filepath.Join(c.environment.bin, "etcd"), nil,
 		"--name="+m.name, "--data-dir="+c.path(m.name), "--log-level=warn",
 		"--listen-client-urls="+m.client, "--advertise-client-urls="+m.client,
-		"--listen-peer-urls="+m.peer, "--initial-advertise-peer-urls="+m.peer, "--initial-cluster="+strings.Join(cluster, ","),
-		"--cert-file="+c.path("member.crt"), "--key-file="+c.path("member.key"), "--trusted-ca-file="+c.path("ca.crt"), "--client-cert-auth",
-		"--peer-cert-file="+c.path("member.crt"), "--peer-key-file="+c.path("member.key"), "--peer-trusted-ca-file="+c.path("ca.crt"), "--peer-client-cert-auth",
+		"--listen-peer-urls="+m.peer, "--initial-advertise-peer-urls="+m.peer,
+		"--initial-cluster="+strings.Join(cluster, ","),
+		"--cert-file="+c.path("member.crt"), "--key-file="+c.path("member.key"), "--trusted-ca-file="+c.path("ca.crt"),
+		"--client-cert-auth",
+		"--peer-cert-file="+c.path("member.crt"), "--peer-key-file="+c.path("member.key"),
+		"--peer-trusted-ca-file="+c.path("ca.crt"), "--peer-client-cert-auth",
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -126,14 +131,16 @@ func (c *Etcd) launch(t testing.TB, i int) {
 // await waits until every member answers reads.
 func (c *Etcd) await(t testing.TB) {
 	t.Helper()
-	tls, err := transport.TLSInfo{TrustedCAFile: c.path("ca.crt"), CertFile: c.path("client.crt"), KeyFile: c.path("client.key")}.ClientConfig()
+	tls, err := transport.TLSInfo{TrustedCAFile: c.path("ca.crt"), CertFile: c.path("client.crt"),
+		KeyFile: c.path("client.key")}.ClientConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	for _, m := range c.members {
-		client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.client}, TLS: tls, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.client}, TLS: tls, DialTimeout: 5 * time.Second,
+			Logger: zap.NewNop()})
 		if err != nil {
 			t.Fatal(err)
 		}

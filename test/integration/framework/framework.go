@@ -205,7 +205,9 @@ func binaries() (string, error) {
 	}
 	for _, name := range []string{"etcd", "helm", "kube-apiserver", "kubectl"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return "", fmt.Errorf("no %s in %s: run `make playground` and `.playground/bin/playground build --only etcd,helm,kube-apiserver,kube-controller-manager,kube-scheduler,kubectl`, or set KUBE_BIN_DIR", name, dir)
+			return "", fmt.Errorf(
+				"no %s in %s: run `make playground` and `.playground/bin/playground build --only "+
+					"etcd,helm,kube-apiserver,kube-controller-manager,kube-scheduler,kubectl`, or set KUBE_BIN_DIR", name, dir)
 		}
 	}
 	return dir, nil

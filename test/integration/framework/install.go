@@ -39,13 +39,16 @@ const (
 // installRoles creates the ServiceAccount of the federation API server, binds it to the roles of
 // the chart, and writes its kubeconfig.
 func (e *Environment) installRoles(ctx context.Context) error {
-	if _, err := e.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := e.Kube.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := e.writeKubeconfig("admin.kubeconfig", clientcmdapi.AuthInfo{ClientCertificateData: e.Admin.CertData, ClientKeyData: e.Admin.KeyData}); err != nil {
+	if err := e.writeKubeconfig("admin.kubeconfig",
+		clientcmdapi.AuthInfo{ClientCertificateData: e.Admin.CertData, ClientKeyData: e.Admin.KeyData}); err != nil {
 		return err
 	}
-	manifests, err := e.render(ctx, nil, "accounts.yaml", "rbac-apiserver.yaml", "rbac-storage-apiserver.yaml", "rbac-storage-placement.yaml")
+	manifests, err := e.render(ctx, nil, "accounts.yaml", "rbac-apiserver.yaml", "rbac-storage-apiserver.yaml",
+		"rbac-storage-placement.yaml")
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,8 @@ func (e *Environment) StartVolumeControllers(t testing.TB) {
 		"--kubeconfig=" + e.path(kubeconfig), "--authentication-kubeconfig=" + e.path(kubeconfig),
 		"--authorization-kubeconfig=" + e.path(kubeconfig), "--leader-elect=false", "--bind-address=" + loopback.String(),
 	}
-	e.startKubernetes(t, "kube-controller-manager", append(common, "--controllers="+strings.Join(volumeControllers, ","))...)
+	e.startKubernetes(t, "kube-controller-manager",
+		append(common, "--controllers="+strings.Join(volumeControllers, ","))...)
 	e.startKubernetes(t, "kube-scheduler", common...)
 }
 
@@ -52,7 +53,8 @@ func (e *Environment) startKubernetes(t testing.TB, name string, args ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	child, err := e.processes.start(e.path(name+".log"), program, nil, append(args, fmt.Sprintf("--secure-port=%d", port))...)
+	child, err := e.processes.start(e.path(name+".log"), program, nil,
+		append(args, fmt.Sprintf("--secure-port=%d", port))...)
 	if err != nil {
 		t.Fatal(err)
 	}

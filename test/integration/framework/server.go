@@ -211,7 +211,8 @@ func (s *Server) Client(config *rest.Config) *rest.Config {
 func (s *Server) start(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	s.process, err = s.environment.processes.start(s.environment.path(s.name+".log"), os.Args[0], []string{programMode + "=" + serverProgram}, s.args...)
+	s.process, err = s.environment.processes.start(s.environment.path(s.name+".log"), os.Args[0],
+		[]string{programMode + "=" + serverProgram}, s.args...)
 	if err != nil {
 		return fmt.Errorf("starting the federation API server: %w", err)
 	}

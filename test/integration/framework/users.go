@@ -57,7 +57,8 @@ func (e *Environment) ServiceAccount(t testing.TB, namespace, name string) *rest
 	t.Helper()
 	accounts := e.Kube.CoreV1().ServiceAccounts(namespace)
 	if _, err := accounts.Get(t.Context(), name, metav1.GetOptions{}); err != nil {
-		if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +76,8 @@ func (e *Environment) awaitGrant(t testing.TB, user, namespace string, rule rbac
 	t.Helper()
 	spec := authorizationv1.SubjectAccessReviewSpec{User: user}
 	if len(rule.NonResourceURLs) > 0 {
-		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0], Verb: rule.Verbs[0]}
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0],
+			Verb: rule.Verbs[0]}
 	} else {
 		resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
 		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
@@ -85,10 +87,12 @@ func (e *Environment) awaitGrant(t testing.TB, user, namespace string, rule rbac
 			spec.ResourceAttributes.Name = rule.ResourceNames[0]
 		}
 	}
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
-		review, err := e.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
-		return err == nil && review.Status.Allowed, err
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 15*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			review, err := e.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx,
+				&authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+			return err == nil && review.Status.Allowed, err
+		})
 	if err != nil {
 		t.Fatalf("waiting until %s is authorized: %v", user, err)
 	}
@@ -106,7 +110,8 @@ func (e *Environment) Grant(t testing.TB, user, namespace string, rules ...rbacv
 	var cleanUp func()
 	if namespace == "" {
 		var role *rbacv1.ClusterRole
-		if role, err = rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err == nil {
+		if role, err = rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules},
+			metav1.CreateOptions{}); err == nil {
 			_, err = rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 				ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Subjects: subjects,
 				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
@@ -115,7 +120,8 @@ func (e *Environment) Grant(t testing.TB, user, namespace string, rules ...rbacv
 		}
 	} else {
 		var role *rbacv1.Role
-		if role, err = rbac.Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err == nil {
+		if role, err = rbac.Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules},
+			metav1.CreateOptions{}); err == nil {
 			_, err = rbac.RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{
 				ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Subjects: subjects,
 				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
@@ -140,7 +146,8 @@ func (e *Environment) Grant(t testing.TB, user, namespace string, rules ...rbacv
 // would finalize it.
 func (e *Environment) MakeNamespace(t testing.TB) string {
 	t.Helper()
-	namespace, err := e.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	namespace, err := e.Kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +176,8 @@ func (e *Environment) TryKubectl(t testing.TB, stdin string, args ...string) (st
 }
 
 func (e *Environment) kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, filepath.Join(e.bin, "kubectl"), append([]string{"--kubeconfig=" + e.path("admin.kubeconfig"), "--cache-dir=" + e.path("kubectl")}, args...)...)
+	command := exec.CommandContext(ctx, filepath.Join(e.bin, "kubectl"),
+		append([]string{"--kubeconfig=" + e.path("admin.kubeconfig"), "--cache-dir=" + e.path("kubectl")}, args...)...)
 	command.Env = append(os.Environ(), "HOME="+e.dir)
 	command.Stdin = bytes.NewReader(stdin)
 	var output bytes.Buffer

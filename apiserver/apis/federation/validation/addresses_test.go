@@ -117,9 +117,10 @@ func TestValidateAddressPool(t *testing.T) {
 		}, []string{"spec.cidrs", "spec.reserved[0]"}},
 	})
 	good := aPool()
-	good.Status = federation.AddressPoolStatus{ObservedGeneration: 1, Mappings: 2, CIDRs: []federation.AddressPoolCIDRStatus{
-		{CIDR: "10.0.0.0/8", UsedPercent: 3, LargestFree: "10.0.0.0/9"}, {CIDR: "192.168.0.0/16", UsedPercent: 100},
-	}}
+	good.Status = federation.AddressPoolStatus{ObservedGeneration: 1, Mappings: 2,
+		CIDRs: []federation.AddressPoolCIDRStatus{
+			{CIDR: "10.0.0.0/8", UsedPercent: 3, LargestFree: "10.0.0.0/9"}, {CIDR: "192.168.0.0/16", UsedPercent: 100},
+		}}
 	runUpdate(t, good, ValidateAddressPoolStatusUpdate, map[string]wrong[*federation.AddressPool]{
 		"a negative generation": {func(p *federation.AddressPool) { p.Status.ObservedGeneration = -1 }, []string{"status.observedGeneration"}},
 		"a negative count":      {func(p *federation.AddressPool) { p.Status.Mappings = -1 }, []string{"status.mappings"}},
@@ -138,7 +139,8 @@ func TestValidateAddressPool(t *testing.T) {
 func aMapping() *federation.AddressMapping {
 	return &federation.AddressMapping{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan-pods", Namespace: "liqo-tenant-milan"},
-		Spec:       federation.AddressMappingSpec{ClusterID: milanID, Pool: "default", CIDR: "10.244.0.0/16", Mapped: "10.1.0.0/16"},
+		Spec: federation.AddressMappingSpec{ClusterID: milanID, Pool: "default", CIDR: "10.244.0.0/16",
+			Mapped: "10.1.0.0/16"},
 	}
 }
 
@@ -223,7 +225,8 @@ func expectRoutable(t *testing.T, text string) netip.Prefix {
 		prefix = netip.PrefixFrom(addr, addr.BitLen())
 	}
 	addr := prefix.Addr()
-	if addr.Zone() != "" || addr.Is4In6() || addr.IsUnspecified() || addr.IsLoopback() || addr.IsMulticast() || addr.IsLinkLocalUnicast() || prefix != prefix.Masked() || prefix.Bits() < 8 {
+	if addr.Zone() != "" || addr.Is4In6() || addr.IsUnspecified() || addr.IsLoopback() || addr.IsMulticast() ||
+		addr.IsLinkLocalUnicast() || prefix != prefix.Masked() || prefix.Bits() < 8 {
 		t.Errorf("%q is accepted", text)
 	}
 	return prefix
@@ -248,7 +251,8 @@ func FuzzAddressPool(f *testing.F) {
 			expectRoutable(t, text)
 		}
 		return nil
-	}, &v1alpha1.AddressPool{ObjectMeta: meta("default", ""), Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.0.0.0/8", "fd00::/32"}, Reserved: []string{"10.96.0.0/12"}}})
+	}, &v1alpha1.AddressPool{ObjectMeta: meta("default", ""),
+		Spec: v1alpha1.AddressPoolSpec{CIDRs: []string{"10.0.0.0/8", "fd00::/32"}, Reserved: []string{"10.96.0.0/12"}}})
 }
 
 func FuzzAddressMapping(f *testing.F) {
@@ -262,10 +266,12 @@ func FuzzAddressMapping(f *testing.F) {
 		}
 		source := expectRoutable(t, mapping.Spec.CIDR+mapping.Spec.Address)
 		if mapping.Spec.Mapped != "" {
-			if mapped := expectRoutable(t, mapping.Spec.Mapped); mapped.Bits() != source.Bits() || mapped.Addr().Is4() != source.Addr().Is4() {
+			if mapped := expectRoutable(t, mapping.Spec.Mapped); mapped.Bits() != source.Bits() ||
+				mapped.Addr().Is4() != source.Addr().Is4() {
 				t.Errorf("%s is accepted for %s", mapped, source)
 			}
 		}
 		return nil
-	}, of(v1alpha1.AddressMappingSpec{CIDR: "10.244.0.0/16"}), of(v1alpha1.AddressMappingSpec{Address: "2001:db8::1", Mapped: "fd00::1"}))
+	}, of(v1alpha1.AddressMappingSpec{CIDR: "10.244.0.0/16"}),
+		of(v1alpha1.AddressMappingSpec{Address: "2001:db8::1", Mapped: "fd00::1"}))
 }

@@ -26,7 +26,8 @@ const invitationUID = "0d9a7f3e-2b1c-4d5e-8f60-718293a4b5c6"
 
 // goodRequest returns the template of a valid signing request.
 func goodRequest() *x509.CertificateRequest {
-	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: invitationUID, Organization: []string{v1alpha1.PeerGroup}}}
+	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: invitationUID,
+		Organization: []string{v1alpha1.PeerGroup}}}
 }
 
 func sign(t testing.TB, template *x509.CertificateRequest, key crypto.Signer) []byte {
@@ -52,7 +53,8 @@ func TestCertificateRequestOfAConsumerIsAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, key := range map[string]crypto.Signer{"P-256": ecdsaKey(t, elliptic.P256()), "P-384": ecdsaKey(t, elliptic.P384()), "Ed25519": edwards} {
+	for name, key := range map[string]crypto.Signer{"P-256": ecdsaKey(t, elliptic.P256()),
+		"P-384": ecdsaKey(t, elliptic.P384()), "Ed25519": edwards} {
 		request, errs := ValidateCertificateRequest(sign(t, goodRequest(), key), invitationUID, field.NewPath("request"))
 		if len(errs) > 0 || request == nil || request.Subject.CommonName != invitationUID {
 			t.Errorf("%s is refused: %v", name, errs)
@@ -114,12 +116,15 @@ func TestInvalidCertificateRequestIsRefused(t *testing.T) {
 		}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, errs := ValidateCertificateRequest([]byte(request), invitationUID, field.NewPath("request")); len(errs) == 0 || got != nil {
+			if got, errs := ValidateCertificateRequest([]byte(request), invitationUID,
+				field.NewPath("request")); len(errs) == 0 || got != nil {
 				t.Errorf("it is accepted: %v", errs)
 			}
 		})
 	}
-	if _, errs := ValidateCertificateRequest([]byte(changed(func(r *x509.CertificateRequest) { r.Subject.CommonName = "" })), "", field.NewPath("request")); len(errs) == 0 {
+	if _, errs := ValidateCertificateRequest(
+		[]byte(changed(func(r *x509.CertificateRequest) { r.Subject.CommonName = "" })), "",
+		field.NewPath("request")); len(errs) == 0 {
 		t.Error("no identity is accepted for no invitation")
 	}
 }

@@ -67,8 +67,11 @@ func TestValidateForeignCluster(t *testing.T) {
 			c.Spec.IncomingPolicy.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 		}, []string{"spec.incomingPolicy.labels[node-role.kubernetes.io/control-plane]"}},
 		"invalid classes": {func(c *federation.ForeignCluster) {
-			c.Spec.IncomingPolicy.StorageClasses, c.Spec.IncomingPolicy.IngressClasses, c.Spec.IncomingPolicy.LoadBalancerClasses = []string{"a/b"}, []string{"a,b"}, []string{"a", "a"}
-		}, []string{"spec.incomingPolicy.ingressClasses[0]", "spec.incomingPolicy.loadBalancerClasses[1]", "spec.incomingPolicy.storageClasses[0]"}},
+			c.Spec.IncomingPolicy.StorageClasses = []string{"a/b"}
+			c.Spec.IncomingPolicy.IngressClasses = []string{"a,b"}
+			c.Spec.IncomingPolicy.LoadBalancerClasses = []string{"a", "a"}
+		}, []string{"spec.incomingPolicy.ingressClasses[0]", "spec.incomingPolicy.loadBalancerClasses[1]",
+			"spec.incomingPolicy.storageClasses[0]"}},
 		"a reason without a decision": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.Decision, c.Spec.IncomingPolicy.Reason = federation.PeeringManual, "later"
 		}, []string{"spec.incomingPolicy.reason"}},
@@ -116,8 +119,9 @@ func TestValidateForeignClusterStatusUpdate(t *testing.T) {
 	good.Status = federation.ForeignClusterStatus{
 		ObservedGeneration: 1, OutgoingPeering: federation.PeeringEstablished, IncomingPeering: federation.PeeringNone,
 		Networking: federation.PeeringNone, Authentication: federation.PeeringEstablished,
-		PeerNamespace: "liqo-peer-milan", RemoteTenantNamespace: "liqo-tenant-rome", VirtualNodes: 1, LatencyMicroseconds: 4200,
-		Conditions: []metav1.Condition{condition()},
+		PeerNamespace: "liqo-peer-milan", RemoteTenantNamespace: "liqo-tenant-rome", VirtualNodes: 1,
+		LatencyMicroseconds: 4200,
+		Conditions:          []metav1.Condition{condition()},
 	}
 	runUpdate(t, good, ValidateForeignClusterStatusUpdate, map[string]wrong[*federation.ForeignCluster]{
 		"an unknown phase":            {func(c *federation.ForeignCluster) { c.Status.OutgoingPeering = "Great" }, []string{"status.outgoingPeering"}},
@@ -141,7 +145,8 @@ func TestValidateForeignClusterStatusUpdate(t *testing.T) {
 }
 
 func TestValidateNewPeering(t *testing.T) {
-	good := &federation.Peering{Spec: federation.PeeringSpec{Outgoing: federation.PeeringEnabled, Server: "https://milan.example.org", Token: "abc.def"}}
+	good := &federation.Peering{Spec: federation.PeeringSpec{Outgoing: federation.PeeringEnabled,
+		Server: "https://milan.example.org", Token: "abc.def"}}
 	validate := func(p *federation.Peering) field.ErrorList { return ValidateNewPeering(p, "milan") }
 	runCreate(t, good, validate, map[string]wrong[*federation.Peering]{
 		"an end instead":            {func(p *federation.Peering) { p.Spec.Outgoing = federation.PeeringDisabled }, []string{"spec.outgoing"}},

@@ -56,7 +56,8 @@ func TestValidateIdentityRequest(t *testing.T) {
 	key := ecdsaKey(t, elliptic.P256())
 	good := &federation.IdentityRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "invitation-" + invitationUID},
-		Spec:       federation.IdentityRequestSpec{ClusterID: romeID, ClusterName: "rome", Request: sign(t, goodRequest(), key)},
+		Spec: federation.IdentityRequestSpec{ClusterID: romeID, ClusterName: "rome",
+			Request: sign(t, goodRequest(), key)},
 	}
 	validate := func(r *federation.IdentityRequest) field.ErrorList { return ValidateIdentityRequest(r, invitationUID) }
 	runCreate(t, good, validate, map[string]wrong[*federation.IdentityRequest]{
@@ -73,7 +74,8 @@ func TestValidateIdentityRequest(t *testing.T) {
 			r.Spec.Request = sign(t, other, key)
 		}, []string{"spec.request"}},
 	})
-	if found := paths(ValidateIdentityRequest(good, "")); len(found) != 2 || found[0] != "metadata.name" || found[1] != "spec.request" {
+	if found := paths(ValidateIdentityRequest(good, "")); len(found) != 2 || found[0] != "metadata.name" ||
+		found[1] != "spec.request" {
 		t.Errorf("a request without an invitation is refused for %v", found)
 	}
 	update := func(r, old *federation.IdentityRequest) field.ErrorList {
@@ -99,12 +101,14 @@ func TestValidateIdentityRequest(t *testing.T) {
 	if errs := update(renewed, good); len(errs) > 0 {
 		t.Errorf("another key is refused: %v", errs)
 	}
-	good.Status = federation.IdentityRequestStatus{Certificate: certificate(t), ClusterID: milanID, TenantNamespace: "liqo-tenant-rome"}
+	good.Status = federation.IdentityRequestStatus{Certificate: certificate(t), ClusterID: milanID,
+		TenantNamespace: "liqo-tenant-rome"}
 	runUpdate(t, good, ValidateIdentityRequestStatusUpdate, map[string]wrong[*federation.IdentityRequest]{
 		"no certificate":        {func(r *federation.IdentityRequest) { r.Status.Certificate = []byte("x") }, []string{"status.certificate"}},
 		"no cluster id":         {func(r *federation.IdentityRequest) { r.Status.ClusterID = "milan" }, []string{"status.clusterID"}},
 		"a path as a namespace": {func(r *federation.IdentityRequest) { r.Status.TenantNamespace = "../kube-system" }, []string{"status.tenantNamespace"}},
 		"a broken condition": {func(r *federation.IdentityRequest) { r.Status.Conditions = []metav1.Condition{{}} },
-			[]string{"status.conditions[0].lastTransitionTime", "status.conditions[0].reason", "status.conditions[0].status", "status.conditions[0].type"}},
+			[]string{"status.conditions[0].lastTransitionTime", "status.conditions[0].reason", "status.conditions[0].status",
+				"status.conditions[0].type"}},
 	})
 }

@@ -45,7 +45,8 @@ func TestReservedKindsCannotBeConfigured(t *testing.T) {
 			if test.wrong != "" {
 				want = "kinds[0]." + test.wrong
 			}
-			errs := ReflectedKinds([]metav1.GroupVersionResource{{Group: test.group, Version: test.version, Resource: test.resource}}, path)
+			errs := ReflectedKinds([]metav1.GroupVersionResource{{Group: test.group, Version: test.version,
+				Resource: test.resource}}, path)
 			if len(errs) == 0 && want != "" {
 				t.Fatalf("no errors, want %s", want)
 			}
@@ -56,7 +57,8 @@ func TestReservedKindsCannotBeConfigured(t *testing.T) {
 			}
 		})
 	}
-	twice := []metav1.GroupVersionResource{{Group: "example.com", Version: "v1", Resource: "widgets"}, {Group: "example.com", Version: "v2", Resource: "widgets"}}
+	twice := []metav1.GroupVersionResource{{Group: "example.com", Version: "v1", Resource: "widgets"},
+		{Group: "example.com", Version: "v2", Resource: "widgets"}}
 	if errs := ReflectedKinds(twice, nil); len(errs) != 1 || errs[0].Type != field.ErrorTypeDuplicate {
 		t.Errorf("two versions of one kind: %v", errs)
 	}

@@ -15,17 +15,20 @@ import (
 )
 
 func term(key string, operator corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
-	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
+	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: operator,
+		Values: values}}}
 }
 
 func TestValidateNamespaceOffloading(t *testing.T) {
 	good := &federation.NamespaceOffloading{
 		ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
 		Spec: federation.NamespaceOffloadingSpec{
-			NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.LocalAndRemote, Enforcement: federation.Warn,
-			Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse},
+			NamespaceMappingStrategy: federation.DefaultName, PodOffloadingStrategy: federation.LocalAndRemote,
+			Enforcement: federation.Warn,
+			Volumes:     federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse},
 			ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-				term("topology.liqo.io/region", corev1.NodeSelectorOpIn, "milan", "turin"), term("gpu", corev1.NodeSelectorOpExists),
+				term("topology.liqo.io/region", corev1.NodeSelectorOpIn, "milan", "turin"),
+				term("gpu", corev1.NodeSelectorOpExists),
 			}},
 		},
 	}
@@ -54,18 +57,22 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 			o.Spec.ClusterSelector.NodeSelectorTerms[1] = corev1.NodeSelectorTerm{}
 		}, []string{selector + "[1]"}},
 		"too many terms": {func(o *federation.NamespaceOffloading) {
-			o.Spec.ClusterSelector.NodeSelectorTerms = many(maxSelectorTerms, func(int) corev1.NodeSelectorTerm { return term("a", corev1.NodeSelectorOpExists) })
+			o.Spec.ClusterSelector.NodeSelectorTerms = many(maxSelectorTerms,
+				func(int) corev1.NodeSelectorTerm { return term("a", corev1.NodeSelectorOpExists) })
 		}, []string{selector}},
 		"too many values": {func(o *federation.NamespaceOffloading) {
-			o.Spec.ClusterSelector.NodeSelectorTerms[0] = term("a", corev1.NodeSelectorOpIn, many(maxSelectorValues, func(i int) string { return fmt.Sprint(i) })...)
+			o.Spec.ClusterSelector.NodeSelectorTerms[0] = term("a", corev1.NodeSelectorOpIn,
+				many(maxSelectorValues, func(i int) string { return fmt.Sprint(i) })...)
 		}, []string{selector + "[0].matchExpressions[0].values"}},
 		"too many expressions": {func(o *federation.NamespaceOffloading) {
-			o.Spec.ClusterSelector.NodeSelectorTerms[0].MatchExpressions = many(maxSelectorRequirements, func(int) corev1.NodeSelectorRequirement {
-				return corev1.NodeSelectorRequirement{Key: "a", Operator: corev1.NodeSelectorOpExists}
-			})
+			o.Spec.ClusterSelector.NodeSelectorTerms[0].MatchExpressions = many(maxSelectorRequirements,
+				func(int) corev1.NodeSelectorRequirement {
+					return corev1.NodeSelectorRequirement{Key: "a", Operator: corev1.NodeSelectorOpExists}
+				})
 		}, []string{selector + "[0].matchExpressions"}},
 	}
-	spec["another name"] = wrong[*federation.NamespaceOffloading]{func(o *federation.NamespaceOffloading) { o.Name = "web" }, []string{"metadata.name"}}
+	spec["another name"] = wrong[*federation.NamespaceOffloading]{
+		func(o *federation.NamespaceOffloading) { o.Name = "web" }, []string{"metadata.name"}}
 	runCreate(t, good, ValidateNamespaceOffloading, spec)
 	named := func(name string) func(*federation.NamespaceOffloading) {
 		return func(o *federation.NamespaceOffloading) {
@@ -82,7 +89,9 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 	runUpdate(t, selected, ValidateNamespaceOffloadingUpdate, map[string]wrong[*federation.NamespaceOffloading]{
 		"another remote name": {named("other"), []string{"spec.remoteNamespaceName"}},
 	})
-	spec["another mapping"] = wrong[*federation.NamespaceOffloading]{func(o *federation.NamespaceOffloading) { o.Spec.NamespaceMappingStrategy = federation.EnforceSameName }, []string{"spec.namespaceMappingStrategy"}}
+	spec["another mapping"] = wrong[*federation.NamespaceOffloading]{
+		func(o *federation.NamespaceOffloading) { o.Spec.NamespaceMappingStrategy = federation.EnforceSameName },
+		[]string{"spec.namespaceMappingStrategy"}}
 	runUpdate(t, good, ValidateNamespaceOffloadingUpdate, spec)
 
 	good.Status = federation.NamespaceOffloadingStatus{

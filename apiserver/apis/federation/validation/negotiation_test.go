@@ -24,8 +24,10 @@ func TestValidateResourceRequest(t *testing.T) {
 		"a negative quantity": {func(r *federation.ResourceRequest) { r.Spec.Resources = quantities("memory", "-1Gi") }, []string{"spec.resources[memory]"}},
 	}
 	runUpdate(t, good, ValidateResourceRequestUpdate, spec)
-	spec["a long name"] = wrong[*federation.ResourceRequest]{func(r *federation.ResourceRequest) { r.Name = strings.Repeat("r", 41) }, []string{"metadata.name"}}
-	spec["no namespace"] = wrong[*federation.ResourceRequest]{func(r *federation.ResourceRequest) { r.Namespace = "" }, []string{"metadata.namespace"}}
+	spec["a long name"] = wrong[*federation.ResourceRequest]{
+		func(r *federation.ResourceRequest) { r.Name = strings.Repeat("r", 41) }, []string{"metadata.name"}}
+	spec["no namespace"] = wrong[*federation.ResourceRequest]{func(r *federation.ResourceRequest) { r.Namespace = "" },
+		[]string{"metadata.namespace"}}
 	runCreate(t, good, ValidateResourceRequest, spec)
 	runUpdate(t, good, ValidateResourceRequestStatusUpdate, map[string]wrong[*federation.ResourceRequest]{
 		"an unknown phase": {func(r *federation.ResourceRequest) { r.Status.Phase = "Maybe" }, []string{"status.phase"}},
@@ -45,12 +47,16 @@ func TestValidateResourceOffer(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-tenant-rome"},
 		Spec: federation.ResourceOfferSpec{
 			ClusterID: milanID, Resources: quantities("cpu", "2", "pods", "10"),
-			Labels:         map[string]string{"topology.kubernetes.io/region": "it-mi", "topology.liqo.io/region": "milan", "kubernetes.io/arch": "amd64"},
-			StorageClasses: []string{"fast", "slow"}, IngressClasses: []string{"nginx"}, LoadBalancerClasses: []string{"example.org/lb"},
-			ReflectedKinds: []metav1.GroupVersionResource{{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}},
+			Labels: map[string]string{"topology.kubernetes.io/region": "it-mi", "topology.liqo.io/region": "milan",
+				"kubernetes.io/arch": "amd64"},
+			StorageClasses: []string{"fast", "slow"}, IngressClasses: []string{"nginx"},
+			LoadBalancerClasses: []string{"example.org/lb"},
+			ReflectedKinds: []metav1.GroupVersionResource{{Group: "cert-manager.io", Version: "v1",
+				Resource: "certificates"}},
 			Storage: quantities("requests.storage", "10Gi", "persistentvolumeclaims", "3",
 				"fast.storageclass.storage.k8s.io/requests.storage", "1Gi"),
-			ExternalVolumes: federation.ExternalVolumes{Types: []string{"nfs", "iscsi"}, CSIDrivers: []string{"secrets-store.csi.k8s.io"}},
+			ExternalVolumes: federation.ExternalVolumes{Types: []string{"nfs", "iscsi"},
+				CSIDrivers: []string{"secrets-store.csi.k8s.io"}},
 		},
 	}
 	spec := map[string]wrong[*federation.ResourceOffer]{
@@ -74,16 +80,19 @@ func TestValidateResourceOffer(t *testing.T) {
 			o.Spec.Nodes = []federation.OfferedNode{{Resources: quantities("cpu", "1")}}
 		}, []string{"spec.nodes[0].name"}},
 		"a node twice": {func(o *federation.ResourceOffer) {
-			o.Spec.Nodes = []federation.OfferedNode{{Name: "a", Resources: quantities("cpu", "1")}, {Name: "a", Resources: quantities("cpu", "1")}}
+			o.Spec.Nodes = []federation.OfferedNode{{Name: "a", Resources: quantities("cpu", "1")},
+				{Name: "a", Resources: quantities("cpu", "1")}}
 		}, []string{"spec.nodes[1].name"}},
 		"a node with nothing": {func(o *federation.ResourceOffer) {
 			o.Spec.Nodes = []federation.OfferedNode{{Name: "a"}}
 		}, []string{"spec.nodes[0].resources"}},
 		"a node that is a control plane": {func(o *federation.ResourceOffer) {
-			o.Spec.Nodes = []federation.OfferedNode{{Name: "a", Resources: quantities("cpu", "1"), Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}}
+			o.Spec.Nodes = []federation.OfferedNode{{Name: "a", Resources: quantities("cpu", "1"),
+				Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}}
 		}, []string{"spec.nodes[0].labels[node-role.kubernetes.io/control-plane]"}},
 		"nodes that have more than is offered": {func(o *federation.ResourceOffer) {
-			o.Spec.Nodes = []federation.OfferedNode{{Name: "a", Resources: o.Spec.Resources}, {Name: "b", Resources: quantities("cpu", "1m")}}
+			o.Spec.Nodes = []federation.OfferedNode{{Name: "a", Resources: o.Spec.Resources},
+				{Name: "b", Resources: quantities("cpu", "1m")}}
 		}, []string{"spec.nodes"}},
 		"a class twice":     {func(o *federation.ResourceOffer) { o.Spec.StorageClasses = []string{"fast", "fast"} }, []string{"spec.storageClasses[1]"}},
 		"a path as a class": {func(o *federation.ResourceOffer) { o.Spec.IngressClasses = []string{"a/b"} }, []string{"spec.ingressClasses[0]"}},
@@ -129,7 +138,8 @@ func TestValidateResourceOffer(t *testing.T) {
 		}, []string{"spec.labels"}},
 	}
 	runCreate(t, good, ValidateResourceOffer, spec)
-	spec["a change of cluster"] = wrong[*federation.ResourceOffer]{func(o *federation.ResourceOffer) { o.Spec.ClusterID = romeID }, []string{"spec.clusterID"}}
+	spec["a change of cluster"] = wrong[*federation.ResourceOffer]{
+		func(o *federation.ResourceOffer) { o.Spec.ClusterID = romeID }, []string{"spec.clusterID"}}
 	runUpdate(t, good, ValidateResourceOfferUpdate, spec)
 	runUpdate(t, good, ValidateResourceOfferStatusUpdate, map[string]wrong[*federation.ResourceOffer]{
 		"an unknown phase": {func(o *federation.ResourceOffer) { o.Status.Phase = "Maybe" }, []string{"status.phase"}},
@@ -139,8 +149,9 @@ func TestValidateResourceOffer(t *testing.T) {
 func TestValidateVirtualNode(t *testing.T) {
 	good := &federation.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"},
-		Spec: federation.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", OfferName: "milan", OfferedNode: "a", Resources: quantities("cpu", "2"),
-			Labels: map[string]string{"liqo.io/remote-cluster-id": milanID}, OffloadingPatch: goodPatch()},
+		Spec: federation.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", OfferName: "milan", OfferedNode: "a",
+			Resources: quantities("cpu", "2"),
+			Labels:    map[string]string{"liqo.io/remote-cluster-id": milanID}, OffloadingPatch: goodPatch()},
 	}
 	spec := map[string]wrong[*federation.VirtualNode]{
 		"no resources":                     {func(n *federation.VirtualNode) { n.Spec.Resources = nil }, []string{"spec.resources"}},
@@ -168,7 +179,8 @@ func TestValidateVirtualNode(t *testing.T) {
 		"CPUs as storage":           {func(n *federation.VirtualNode) { n.Status.Storage = quantities("cpu", "1") }, []string{"status.storage[cpu]"}},
 		"fewer pods than none":      {func(n *federation.VirtualNode) { n.Status.Pods = -1 }, []string{"status.pods"}},
 		"a role that is reflected": {func(n *federation.VirtualNode) {
-			n.Status.ReflectedKinds = []metav1.GroupVersionResource{{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}}
+			n.Status.ReflectedKinds = []metav1.GroupVersionResource{{Group: "rbac.authorization.k8s.io", Version: "v1",
+				Resource: "roles"}}
 		}, []string{"status.reflectedKinds[0].group"}},
 	})
 }
@@ -176,8 +188,10 @@ func TestValidateVirtualNode(t *testing.T) {
 func TestValidateNamespaceMap(t *testing.T) {
 	good := &federation.NamespaceMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: "liqo-tenant-rome"},
-		Spec:       federation.NamespaceMapSpec{Namespaces: []federation.NamespaceMapping{{Name: "web", RemoteName: "web-rome"}, {Name: "db", RemoteName: "db-rome"}}},
-		Status:     federation.NamespaceMapStatus{Namespaces: []federation.NamespaceMappingStatus{{Name: "web", RemoteName: "web-rome", Phase: federation.NamespaceMappingReady}}},
+		Spec: federation.NamespaceMapSpec{Namespaces: []federation.NamespaceMapping{{Name: "web",
+			RemoteName: "web-rome"}, {Name: "db", RemoteName: "db-rome"}}},
+		Status: federation.NamespaceMapStatus{Namespaces: []federation.NamespaceMappingStatus{{Name: "web",
+			RemoteName: "web-rome", Phase: federation.NamespaceMappingReady}}},
 	}
 	spec := map[string]wrong[*federation.NamespaceMap]{
 		"a path as a remote name": {func(m *federation.NamespaceMap) { m.Spec.Namespaces[0].RemoteName = "../kube-system" }, []string{"spec.namespaces[0].remoteName"}},

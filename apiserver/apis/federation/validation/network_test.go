@@ -27,8 +27,10 @@ func networkConfig(change func(*federation.NetworkConfig)) *federation.NetworkCo
 	config := &federation.NetworkConfig{
 		ObjectMeta: meta(v1alpha1.NetworkConfigOfConsumer, "liqo-tenant-rome"),
 		Spec: federation.NetworkConfigSpec{
-			ClusterID: milanID, PodCIDRs: []string{"10.244.0.0/16", "fd00:244::/56"}, ExternalCIDRs: []string{"10.70.0.0/16", "fd00:70::/64"},
-			PublicKey: wireGuardKey, Endpoints: []string{"rome.example.org:51820", "192.0.2.1:51820", "[2001:db8::1]:51820"}, MTU: 1420,
+			ClusterID: milanID, PodCIDRs: []string{"10.244.0.0/16", "fd00:244::/56"},
+			ExternalCIDRs: []string{"10.70.0.0/16", "fd00:70::/64"},
+			PublicKey:     wireGuardKey, Endpoints: []string{"rome.example.org:51820", "192.0.2.1:51820", "[2001:db8::1]:51820"},
+			MTU: 1420,
 		},
 	}
 	config.ResourceVersion = "1"
@@ -141,20 +143,23 @@ func TestValidateEndpointOfAGateway(t *testing.T) {
 
 func TestClusterOfANetworkConfigIsImmutable(t *testing.T) {
 	other := networkConfig(func(c *federation.NetworkConfig) { c.Spec.ClusterID = "9f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11" })
-	if diff := cmp.Diff([]string{"spec.clusterID"}, fieldsOf(ValidateNetworkConfigUpdate(other, networkConfig(nil)))); diff != "" {
+	if diff := cmp.Diff([]string{"spec.clusterID"},
+		fieldsOf(ValidateNetworkConfigUpdate(other, networkConfig(nil)))); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestValidateNetworkConfigStatus(t *testing.T) {
-	accepted := []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Accepted", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}}
+	accepted := []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Accepted",
+		LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}}
 	for name, test := range map[string]struct {
 		status federation.NetworkConfigStatus
 		want   []string
 	}{
 		"nothing": {},
 		"remapped CIDRs": {status: federation.NetworkConfigStatus{ObservedGeneration: 1, Conditions: accepted,
-			CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.243.0.0/16"}, {CIDR: "fd00::/64", Mapped: "fd00::/64"}}}},
+			CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.243.0.0/16"},
+				{CIDR: "fd00::/64", Mapped: "fd00::/64"}}}},
 		"an invalid generation": {federation.NetworkConfigStatus{ObservedGeneration: -1}, []string{"status.observedGeneration"}},
 		"another size":          {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.243.0.0/17"}}}, []string{"status.cidrs[0].mapped"}},
 		"another family":        {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "fd00::/16"}}}, []string{"status.cidrs[0].mapped"}},
@@ -167,7 +172,9 @@ func TestValidateNetworkConfigStatus(t *testing.T) {
 		"a condition with control characters": {federation.NetworkConfigStatus{Conditions: []metav1.Condition{{Type: "\x1b", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}}}, []string{"status.conditions[0].type"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, fieldsOf(ValidateNetworkConfigStatusUpdate(networkConfig(func(c *federation.NetworkConfig) { c.Status = test.status }), networkConfig(nil)))); diff != "" {
+			if diff := cmp.Diff(test.want,
+				fieldsOf(ValidateNetworkConfigStatusUpdate(
+					networkConfig(func(c *federation.NetworkConfig) { c.Status = test.status }), networkConfig(nil)))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -220,8 +227,10 @@ func TestValidateTunnelEndpoint(t *testing.T) {
 			}
 		})
 	}
-	other := tunnelEndpoint(func(e *federation.TunnelEndpoint) { e.Spec.ClusterID = "9f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11" })
-	if diff := cmp.Diff([]string{"spec.clusterID"}, fieldsOf(ValidateTunnelEndpointUpdate(other, tunnelEndpoint(nil)))); diff != "" {
+	other := tunnelEndpoint(
+		func(e *federation.TunnelEndpoint) { e.Spec.ClusterID = "9f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11" })
+	if diff := cmp.Diff([]string{"spec.clusterID"},
+		fieldsOf(ValidateTunnelEndpointUpdate(other, tunnelEndpoint(nil)))); diff != "" {
 		t.Errorf("another cluster: %s", diff)
 	}
 }
@@ -249,7 +258,9 @@ func TestValidateTunnelEndpointStatus(t *testing.T) {
 		"a negative generation":   {federation.TunnelEndpointStatus{ObservedGeneration: -1}, []string{"status.observedGeneration"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := fieldsOf(ValidateTunnelEndpointStatusUpdate(tunnelEndpoint(func(e *federation.TunnelEndpoint) { e.Status = test.status }), tunnelEndpoint(nil)))
+			got := fieldsOf(
+				ValidateTunnelEndpointStatusUpdate(tunnelEndpoint(func(e *federation.TunnelEndpoint) { e.Status = test.status }),
+					tunnelEndpoint(nil)))
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -258,10 +269,11 @@ func TestValidateTunnelEndpointStatus(t *testing.T) {
 }
 
 func FuzzNetworkConfig(f *testing.F) {
-	served := &v1alpha1.NetworkConfig{ObjectMeta: meta(v1alpha1.NetworkConfigOfProvider, "liqo-tenant-rome"), Spec: v1alpha1.NetworkConfigSpec{
-		ClusterID: milanID, PodCIDRs: []string{"10.244.0.0/16", "fd00::/56"}, ExternalCIDRs: []string{"10.70.0.0/16"},
-		PublicKey: wireGuardKey, Endpoints: []string{"milan.example.org:51820", "[2001:db8::1]:1"}, MTU: 1420,
-	}}
+	served := &v1alpha1.NetworkConfig{ObjectMeta: meta(v1alpha1.NetworkConfigOfProvider, "liqo-tenant-rome"),
+		Spec: v1alpha1.NetworkConfigSpec{
+			ClusterID: milanID, PodCIDRs: []string{"10.244.0.0/16", "fd00::/56"}, ExternalCIDRs: []string{"10.70.0.0/16"},
+			PublicKey: wireGuardKey, Endpoints: []string{"milan.example.org:51820", "[2001:db8::1]:1"}, MTU: 1420,
+		}}
 	answered := served.DeepCopy()
 	answered.Status.CIDRs = []v1alpha1.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.243.0.0/16"}}
 	fuzzObject(f, func(t *testing.T, config *federation.NetworkConfig) field.ErrorList {
@@ -283,7 +295,8 @@ func FuzzNetworkConfig(f *testing.F) {
 		answers := ValidateNetworkConfigStatusUpdate(config, config.DeepCopy())
 		if len(answers) == 0 {
 			for _, mapping := range config.Status.CIDRs {
-				if from, to := expectRoutable(t, mapping.CIDR), expectRoutable(t, mapping.Mapped); from.Bits() != to.Bits() || from.Addr().Is4() != to.Addr().Is4() {
+				if from, to := expectRoutable(t, mapping.CIDR), expectRoutable(t, mapping.Mapped); from.Bits() != to.Bits() ||
+					from.Addr().Is4() != to.Addr().Is4() {
 					t.Errorf("%s is accepted for %s", to, from)
 				}
 			}

@@ -16,21 +16,25 @@ import (
 )
 
 func goodPatch() *federation.OffloadingPatch {
-	apart := corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
+	apart := corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 	return &federation.OffloadingPatch{
 		NodeSelector: map[string]string{"disk": "ssd"},
 		Affinity: &corev1.Affinity{
 			NodeAffinity: &corev1.NodeAffinity{
 				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 					term("pool", corev1.NodeSelectorOpIn, "shared")}},
-				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: term("spot", corev1.NodeSelectorOpExists)}},
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1,
+					Preference: term("spot", corev1.NodeSelectorOpExists)}},
 			},
 			PodAntiAffinity: &corev1.PodAntiAffinity{
-				RequiredDuringSchedulingIgnoredDuringExecution:  []corev1.PodAffinityTerm{apart},
-				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: apart}},
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{apart},
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 100,
+					PodAffinityTerm: apart}},
 			},
 		},
-		Tolerations:         []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
+		Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists,
+			Effect: corev1.TaintEffectNoSchedule}},
 		RuntimeClassName:    ptr.To("gvisor"),
 		ExcludedLabels:      []string{"app.kubernetes.io/managed-by"},
 		ExcludedAnnotations: []string{"example.org/note"},
@@ -40,7 +44,8 @@ func goodPatch() *federation.OffloadingPatch {
 func TestValidateOffloadingPatch(t *testing.T) {
 	good := &federation.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"},
-		Spec:       federation.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", Resources: quantities("cpu", "2"), OffloadingPatch: goodPatch()},
+		Spec: federation.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", Resources: quantities("cpu", "2"),
+			OffloadingPatch: goodPatch()},
 	}
 	const path = "spec.offloadingPatch"
 	required := path + ".affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"
@@ -58,14 +63,19 @@ func TestValidateOffloadingPatch(t *testing.T) {
 		}), []string{path + ".nodeSelector[kubernetes.io/hostname]"}},
 		"a broken label": {change(func(p *federation.OffloadingPatch) { p.NodeSelector = map[string]string{"disk": "a b"} }), []string{path + ".nodeSelector"}},
 		"nodes with a role": {change(func(p *federation.OffloadingPatch) {
-			p.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference = term("node-role.kubernetes.io/control-plane", corev1.NodeSelectorOpExists)
-		}), []string{path + ".affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key"}},
+			p.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference = term(
+				"node-role.kubernetes.io/control-plane", corev1.NodeSelectorOpExists)
+		}), []string{path +
+			".affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key"}},
 		"no term at all": {change(func(p *federation.OffloadingPatch) {
 			p.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms = nil
 		}), []string{path + ".affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"}},
 		"an unknown operator": {change(func(p *federation.OffloadingPatch) {
-			p.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Operator = "Like"
-		}), []string{path + ".affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator"}},
+			terms := p.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+			terms[0].MatchExpressions[0].Operator = "Like"
+		}), []string{path +
+			".affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution" +
+			".nodeSelectorTerms[0].matchExpressions[0].operator"}},
 		"a preference of no weight": {change(func(p *federation.OffloadingPatch) {
 			p.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Weight = 0
 		}), []string{path + ".affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight"}},
@@ -92,7 +102,8 @@ func TestValidateOffloadingPatch(t *testing.T) {
 
 func TestUnchangedPatchOfOlderRulesIsAccepted(t *testing.T) {
 	old := &federation.VirtualNode{
-		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan", ResourceVersion: "1", Finalizers: []string{v1alpha1.Finalizer}},
+		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan", ResourceVersion: "1",
+			Finalizers: []string{v1alpha1.Finalizer}},
 		Spec: federation.VirtualNodeSpec{
 			ClusterID: milanID, NodeName: "liqo-milan",
 			OffloadingPatch: &federation.OffloadingPatch{ExcludedLabels: []string{v1alpha1.LabelOrigin}},

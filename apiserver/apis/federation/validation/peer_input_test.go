@@ -27,7 +27,8 @@ import (
 
 func TestCLISanitisesPeerStrings(t *testing.T) {
 	condition := func(message string) []metav1.Condition {
-		return []metav1.Condition{{Type: "Accepted", Status: metav1.ConditionTrue, Reason: "Because", LastTransitionTime: metav1.NewTime(time.Unix(1, 0)), Message: message}}
+		return []metav1.Condition{{Type: "Accepted", Status: metav1.ConditionTrue, Reason: "Because",
+			LastTransitionTime: metav1.NewTime(time.Unix(1, 0)), Message: message}}
 	}
 	for message, good := range map[string]bool{
 		"": true,
@@ -43,9 +44,11 @@ func TestCLISanitisesPeerStrings(t *testing.T) {
 		if errs := conditions(condition(message), statusPath); (len(errs) == 0) != good {
 			t.Errorf("%q in a condition: %v", message, errs)
 		}
-		m := &federation.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: "liqo-tenant-rome", ResourceVersion: "1"}}
+		m := &federation.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: "liqo-tenant-rome",
+			ResourceVersion: "1"}}
 		old := m.DeepCopy()
-		m.Status.Namespaces = []federation.NamespaceMappingStatus{{Name: "a", RemoteName: "a", Phase: federation.NamespaceMappingReady, Message: message}}
+		m.Status.Namespaces = []federation.NamespaceMappingStatus{{Name: "a", RemoteName: "a",
+			Phase: federation.NamespaceMappingReady, Message: message}}
 		if errs := ValidateNamespaceMapStatusUpdate(m, old); (len(errs) == 0) != good {
 			t.Errorf("%q in a namespace map: %v", message, errs)
 		}
@@ -62,7 +65,9 @@ func fuzzObject[P runtime.Object](f *testing.F, check func(*testing.T, P) field.
 	install.Install(scheme)
 	codecs := serializer.NewCodecFactory(scheme, serializer.EnableStrict)
 	for _, form := range []runtime.Serializer{
-		protobuf.NewSerializer(scheme, scheme), jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme, jsonserializer.SerializerOptions{}),
+		protobuf.NewSerializer(scheme, scheme),
+		jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme,
+			jsonserializer.SerializerOptions{}),
 	} {
 		encoder := codecs.EncoderForVersion(form, v1alpha1.SchemeGroupVersion)
 		for _, seed := range seeds {
@@ -155,9 +160,11 @@ func FuzzShadowPod(f *testing.F) {
 		return nil
 	}, &v1alpha1.ShadowPod{ObjectMeta: meta("web", "shop-rome"), Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
 		AutomountServiceAccountToken: ptr.To(false),
-		Containers:                   []corev1.Container{{Name: "web", Image: "example.com/web", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(false)}}},
-		Volumes:                      []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
-		Tolerations:                  []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}},
+		Containers: []corev1.Container{{Name: "web", Image: "example.com/web",
+			SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(false)}}},
+		Volumes: []corev1.Volume{{Name: "tmp",
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		Tolerations: []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}},
 	}}})
 }
 
@@ -173,8 +180,10 @@ func expectNoEscape(t *testing.T, pod *federation.ShadowPod) {
 	// match.
 	fields := strings.ReplaceAll(string(encoded), `\"`, ``)
 	for _, forbidden := range []string{
-		`"hostPath":`, `"hostNetwork":true`, `"hostPID":true`, `"hostIPC":true`, `"privileged":true`, `"nodeName":`, `"hostPort":`,
-		`"serviceAccountToken":`, `"priorityClassName":`, `"ephemeralContainers":`, `"procMount":"Unmasked"`, `"automountServiceAccountToken":true`,
+		`"hostPath":`, `"hostNetwork":true`, `"hostPID":true`, `"hostIPC":true`, `"privileged":true`,
+		`"nodeName":`, `"hostPort":`,
+		`"serviceAccountToken":`, `"priorityClassName":`, `"ephemeralContainers":`, `"procMount":"Unmasked"`,
+		`"automountServiceAccountToken":true`,
 	} {
 		if strings.Contains(fields, forbidden) {
 			t.Errorf("%s is accepted in %s", forbidden, encoded)

@@ -26,11 +26,14 @@ func endpointPort(name string, number int32) discoveryv1.EndpointPort {
 
 func goodSlice() *federation.ShadowEndpointSlice {
 	return &federation.ShadowEndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: "web-abcde", Namespace: "shop-rome", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "web-abcde", Namespace: "shop-rome",
+			Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		Spec: federation.ShadowEndpointSliceSpec{
 			AddressType: discoveryv1.AddressTypeIPv4,
-			Ports:       []discoveryv1.EndpointPort{endpointPort("http", 80), {Name: ptr.To(""), Protocol: ptr.To(corev1.ProtocolUDP), AppProtocol: ptr.To("example.com/x")}},
-			Endpoints:   []federation.ShadowEndpoint{{Addresses: []string{"10.0.0.1"}, Hostname: ptr.To("web-0")}, {Addresses: []string{"10.0.0.2"}}},
+			Ports: []discoveryv1.EndpointPort{endpointPort("http", 80),
+				{Name: ptr.To(""), Protocol: ptr.To(corev1.ProtocolUDP), AppProtocol: ptr.To("example.com/x")}},
+			Endpoints: []federation.ShadowEndpoint{{Addresses: []string{"10.0.0.1"}, Hostname: ptr.To("web-0")},
+				{Addresses: []string{"10.0.0.2"}}},
 		},
 	}
 }
@@ -61,10 +64,12 @@ func TestValidateShadowEndpointSlice(t *testing.T) {
 		"port 65536":                 {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Port = ptr.To[int32](65536) }, []string{"spec.ports[0].port"}},
 		"a bad application protocol": {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].AppProtocol = ptr.To("a b") }, []string{"spec.ports[0].appProtocol"}},
 		"too many ports": {func(s *federation.ShadowEndpointSlice) {
-			s.Spec.Ports = many(maxEndpointPorts, func(i int) discoveryv1.EndpointPort { return endpointPort(fmt.Sprint("p", i), 1) })
+			s.Spec.Ports = many(maxEndpointPorts,
+				func(i int) discoveryv1.EndpointPort { return endpointPort(fmt.Sprint("p", i), 1) })
 		}, []string{"spec.ports"}},
 		"too many endpoints": {func(s *federation.ShadowEndpointSlice) {
-			s.Spec.Endpoints = many(maxEndpoints, func(int) federation.ShadowEndpoint { return federation.ShadowEndpoint{Addresses: []string{"10.0.0.1"}} })
+			s.Spec.Endpoints = many(maxEndpoints,
+				func(int) federation.ShadowEndpoint { return federation.ShadowEndpoint{Addresses: []string{"10.0.0.1"}} })
 		}, []string{"spec.endpoints"}},
 		"too many addresses": {func(s *federation.ShadowEndpointSlice) {
 			s.Spec.Endpoints[0].Addresses = many(maxEndpointAddresses, func(int) string { return "10.0.0.1" })
@@ -98,8 +103,10 @@ func TestReflectedEndpointsSanitised(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", "web", "127.0.0.1", "127.8.8.8", "0.0.0.0", "169.254.169.254", "224.0.0.1", "239.255.255.250", "255.255.255.255", "010.0.0.1", "10.1", "10.0.0.1/32",
-		"::1", "::", "fe80::1", "fe80::1%eth0", "2001:db8::1%eth0", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "2001:DB8::1", "2001:db8:0::1", strings.Repeat("1", 1000),
+		"", "web", "127.0.0.1", "127.8.8.8", "0.0.0.0", "169.254.169.254", "224.0.0.1", "239.255.255.250", "255.255.255.255",
+		"010.0.0.1", "10.1", "10.0.0.1/32",
+		"::1", "::", "fe80::1", "fe80::1%eth0", "2001:db8::1%eth0", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1",
+		"2001:DB8::1", "2001:db8:0::1", strings.Repeat("1", 1000),
 	} {
 		for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
 			if errs := EndpointAddress(bad, family, path); len(errs) == 0 {
@@ -107,7 +114,8 @@ func TestReflectedEndpointsSanitised(t *testing.T) {
 			}
 		}
 	}
-	if len(EndpointAddress("10.0.0.1", discoveryv1.AddressTypeIPv6, path)) == 0 || len(EndpointAddress("fd00::1", discoveryv1.AddressTypeIPv4, path)) == 0 {
+	if len(EndpointAddress("10.0.0.1", discoveryv1.AddressTypeIPv6, path)) == 0 ||
+		len(EndpointAddress("fd00::1", discoveryv1.AddressTypeIPv4, path)) == 0 {
 		t.Error("an address of the other family is accepted")
 	}
 }

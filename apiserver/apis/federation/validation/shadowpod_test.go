@@ -26,14 +26,17 @@ func goodPod() *federation.ShadowPod {
 			Annotations: map[string]string{v1alpha1.AnnotationOriginUID: invitationUID},
 		},
 		Spec: federation.ShadowPodSpec{Pod: corev1.PodSpec{
-			InitContainers:               []corev1.Container{{Name: "prepare", Image: "example.org/prepare:1"}},
-			Containers:                   []corev1.Container{{Name: "web", Image: "example.org/web:1", Ports: []corev1.ContainerPort{{ContainerPort: 80}}}},
+			InitContainers: []corev1.Container{{Name: "prepare", Image: "example.org/prepare:1"}},
+			Containers: []corev1.Container{{Name: "web", Image: "example.org/web:1",
+				Ports: []corev1.ContainerPort{{ContainerPort: 80}}}},
 			AutomountServiceAccountToken: ptr.To(false),
 			ServiceAccountName:           "default",
 			SchedulerName:                corev1.DefaultSchedulerName,
-			Tolerations:                  []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)}},
-			Volumes:                      []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
-			NodeSelector:                 map[string]string{"topology.kubernetes.io/zone": "a"},
+			Tolerations: []corev1.Toleration{{Key: "node.kubernetes.io/not-ready",
+				Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)}},
+			Volumes: []corev1.Volume{{Name: "scratch",
+				VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			NodeSelector: map[string]string{"topology.kubernetes.io/zone": "a"},
 		}},
 	}
 }
@@ -52,7 +55,8 @@ func security(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
 func nodeAffinity(term corev1.NodeSelectorTerm) func(*corev1.PodSpec) {
 	return func(p *corev1.PodSpec) {
 		p.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}}}
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}}}
 	}
 }
 
@@ -65,13 +69,16 @@ func preferred(term corev1.NodeSelectorTerm) func(*corev1.PodSpec) {
 
 func podAntiAffinity(term corev1.PodAffinityTerm) func(*corev1.PodSpec) {
 	return func(p *corev1.PodSpec) {
-		p.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}}}
+		p.Affinity = &corev1.Affinity{
+			PodAntiAffinity: &corev1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}}}
 	}
 }
 
 func debugger(changes ...func(*corev1.EphemeralContainer)) func(*corev1.PodSpec) {
 	return func(p *corev1.PodSpec) {
-		container := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug:1"}}
+		container := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug",
+			Image: "debug:1"}}
 		for _, change := range changes {
 			change(&container)
 		}
@@ -112,40 +119,49 @@ var escapes = map[string]func(*corev1.PodSpec){
 	"by preference for its name":     preferred(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"milan-cp"}}}}),
 	"by tolerating everything":       func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} },
 	"by tolerating the control plane": func(p *corev1.PodSpec) {
-		p.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
+		p.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane",
+			Operator: corev1.TolerationOpExists}}
 	},
 	"by tolerating that it is cordoned": func(p *corev1.PodSpec) {
-		p.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+		p.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists,
+			Effect: corev1.TaintEffectNoSchedule}}
 	},
 	"by tolerating that it lacks memory": func(p *corev1.PodSpec) {
 		p.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists}}
 	},
 	"by tolerating that it is not set up": func(p *corev1.PodSpec) {
-		p.Tolerations = []corev1.Toleration{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Operator: corev1.TolerationOpExists}}
+		p.Tolerations = []corev1.Toleration{{Key: "node.cloudprovider.kubernetes.io/uninitialized",
+			Operator: corev1.TolerationOpExists}}
 	},
 	"by tolerating virtual nodes": func(p *corev1.PodSpec) {
 		p.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists}}
 	},
 	"by keeping pods of others off its node": podAntiAffinity(corev1.PodAffinityTerm{
-		TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, Namespaces: []string{"web-rome-1a2b3c", "web-naples-4d5e6f"},
+		TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{},
+		Namespaces: []string{"web-rome-1a2b3c", "web-naples-4d5e6f"},
 	}),
 	"by keeping all pods off its node": podAntiAffinity(corev1.PodAffinityTerm{
 		TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, NamespaceSelector: &metav1.LabelSelector{},
 	}),
 	"by keeping some pods off its node": podAntiAffinity(corev1.PodAffinityTerm{
-		TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}},
+		TopologyKey:       corev1.LabelHostname,
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}},
 	}),
 	"by following a pod of others": func(p *corev1.PodSpec) {
-		p.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, Namespaces: []string{"kube-system"}}}}}
+		p.Affinity = &corev1.Affinity{
+			PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, Namespaces: []string{"kube-system"}}}}}
 	},
 	"by preferring pods of others": func(p *corev1.PodSpec) {
-		p.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-			{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{}}}}}}
+		p.Affinity = &corev1.Affinity{
+			PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+				{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{}}}}}}
 	},
 	"by avoiding pods of others": func(p *corev1.PodSpec) {
-		p.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-			{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, Namespaces: []string{""}}}}}}
+		p.Affinity = &corev1.Affinity{
+			PodAntiAffinity: &corev1.PodAntiAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+					{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, Namespaces: []string{""}}}}}}
 	},
 	"by delaying a drain":  func(p *corev1.PodSpec) { p.EvictionResponders = []corev1.EvictionResponder{{}} },
 	"by joining a group":   func(p *corev1.PodSpec) { p.SchedulingGroup = &corev1.PodSchedulingGroup{} },
@@ -161,10 +177,12 @@ var escapes = map[string]func(*corev1.PodSpec){
 		p.InitContainers[0].Ports = []corev1.ContainerPort{{ContainerPort: 1, HostPort: 22}}
 	},
 	"through a probe of its loopback": func(p *corev1.PodSpec) {
-		p.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: "127.0.0.1"}}}
+		p.Containers[0].LivenessProbe = &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: "127.0.0.1"}}}
 	},
 	"through the hook of a stop": func(p *corev1.PodSpec) {
-		p.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "127.0.0.1"}}}
+		p.Containers[0].Lifecycle = &corev1.Lifecycle{
+			PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "127.0.0.1"}}}
 	},
 
 	"as a privileged container": security(func(s *corev1.SecurityContext) { s.Privileged = ptr.To(true) }),
@@ -189,7 +207,8 @@ var escapes = map[string]func(*corev1.PodSpec){
 		p.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
 	},
 	"as a Windows host process": func(p *corev1.PodSpec) {
-		p.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: ptr.To(true)}}
+		p.SecurityContext = &corev1.PodSecurityContext{
+			WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: ptr.To(true)}}
 	},
 	"as a privileged ephemeral container": debugger(func(c *corev1.EphemeralContainer) {
 		c.SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
@@ -199,10 +218,12 @@ var escapes = map[string]func(*corev1.PodSpec){
 	"as a service account, the old way": func(p *corev1.PodSpec) { p.DeprecatedServiceAccount = "admin" },
 	"with a mounted token":              func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = ptr.To(true) },
 	"with a token by default":           func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil },
-	"with a projected token": volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}),
-	"with a projected certificate": volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-		{PodCertificate: &corev1.PodCertificateProjection{}}}}}),
+	"with a projected token": volume(
+		corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}),
+	"with a projected certificate": volume(
+		corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{PodCertificate: &corev1.PodCertificateProjection{}}}}}),
 	"with a system priority":   func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" },
 	"with a priority by value": func(p *corev1.PodSpec) { p.Priority = ptr.To[int32](2000001000) },
 }
@@ -242,16 +263,21 @@ func TestShadowPodCannotEscapeToNode(t *testing.T) {
 }
 
 func TestAffinityToPodsOfTheSameNamespaceIsAccepted(t *testing.T) {
-	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
+	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 	named := term
 	named.Namespaces = []string{"web-rome-1a2b3c"}
-	for name, term := range map[string]corev1.PodAffinityTerm{"without a namespace": term, "with its own namespace": named} {
+	for name, term := range map[string]corev1.PodAffinityTerm{"without a namespace": term,
+		"with its own namespace": named} {
 		pod := goodPod()
 		pod.Spec.Pod.Affinity = &corev1.Affinity{
-			PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}},
-			PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: term}}},
+			PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}},
+			PodAntiAffinity: &corev1.PodAntiAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1,
+					PodAffinityTerm: term}}},
 		}
-		pod.Spec.Pod.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule}}
+		pod.Spec.Pod.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1,
+			TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule}}
 		if errs := ValidateShadowPod(pod); len(errs) > 0 {
 			t.Errorf("a term %s is refused: %v", name, errs)
 		}
@@ -280,28 +306,35 @@ func TestValidateShadowPodBoundsAPod(t *testing.T) {
 		"a container without name": {func(p *federation.ShadowPod) { p.Spec.Pod.Containers[0].Name = "" }, []string{"spec.pod.containers[0].name"}},
 		"an init without image":    {func(p *federation.ShadowPod) { p.Spec.Pod.InitContainers[0].Image = "" }, []string{"spec.pod.initContainers[0].image"}},
 		"too many containers": {func(p *federation.ShadowPod) {
-			p.Spec.Pod.Containers = many(maxContainers, func(i int) corev1.Container { return corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "i"} })
+			p.Spec.Pod.Containers = many(maxContainers,
+				func(i int) corev1.Container { return corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "i"} })
 		}, []string{"spec.pod.containers"}},
 		"too many volumes": {func(p *federation.ShadowPod) {
-			p.Spec.Pod.Volumes = many(maxVolumes, func(i int) corev1.Volume { return corev1.Volume{Name: fmt.Sprintf("v%d", i)} })
+			p.Spec.Pod.Volumes = many(maxVolumes,
+				func(i int) corev1.Volume { return corev1.Volume{Name: fmt.Sprintf("v%d", i)} })
 		}, []string{"spec.pod.volumes"}},
 		"too many tolerations": {func(p *federation.ShadowPod) {
-			p.Spec.Pod.Tolerations = many(maxTolerations, func(i int) corev1.Toleration { return corev1.Toleration{Key: fmt.Sprintf("t%d", i)} })
+			p.Spec.Pod.Tolerations = many(maxTolerations,
+				func(i int) corev1.Toleration { return corev1.Toleration{Key: fmt.Sprintf("t%d", i)} })
 		}, []string{"spec.pod.tolerations"}},
 		"too many terms": {func(p *federation.ShadowPod) {
 			p.Spec.Pod.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-				RequiredDuringSchedulingIgnoredDuringExecution:  many(maxTerms, func(int) corev1.PodAffinityTerm { return corev1.PodAffinityTerm{} }),
-				PreferredDuringSchedulingIgnoredDuringExecution: many(maxTerms, func(int) corev1.WeightedPodAffinityTerm { return corev1.WeightedPodAffinityTerm{} }),
+				RequiredDuringSchedulingIgnoredDuringExecution: many(maxTerms,
+					func(int) corev1.PodAffinityTerm { return corev1.PodAffinityTerm{} }),
+				PreferredDuringSchedulingIgnoredDuringExecution: many(maxTerms,
+					func(int) corev1.WeightedPodAffinityTerm { return corev1.WeightedPodAffinityTerm{} }),
 			}}
 		}, []string{"spec.pod.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"}},
 		"too many spreads": {func(p *federation.ShadowPod) {
-			p.Spec.Pod.TopologySpreadConstraints = many(maxTerms, func(int) corev1.TopologySpreadConstraint { return corev1.TopologySpreadConstraint{} })
+			p.Spec.Pod.TopologySpreadConstraints = many(maxTerms,
+				func(int) corev1.TopologySpreadConstraint { return corev1.TopologySpreadConstraint{} })
 		}, []string{"spec.pod.topologySpreadConstraints"}},
 		"too much of everything": {func(p *federation.ShadowPod) {
 			p.Spec.Pod.Containers[0].Args = []string{strings.Repeat("x", maxShadowPod)}
 		}, []string{"spec.pod"}},
 		"too much in all": {func(p *federation.ShadowPod) {
-			p.Annotations["note"], p.Spec.Pod.Containers[0].Args = strings.Repeat("x", maxShadowPod/2), []string{strings.Repeat("x", maxShadowPod/2)}
+			p.Annotations["note"], p.Spec.Pod.Containers[0].Args = strings.Repeat("x", maxShadowPod/2),
+				[]string{strings.Repeat("x", maxShadowPod/2)}
 		}, []string{"spec.pod"}},
 	})
 }
@@ -309,8 +342,11 @@ func TestValidateShadowPodBoundsAPod(t *testing.T) {
 func TestShadowPodHasTheMutableFieldsOfAPod(t *testing.T) {
 	good := goodPod()
 	good.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](100)
-	good.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{Requests: quantities("cpu", "1", "nvidia.com/gpu", "1"), Limits: quantities("cpu", "1", "nvidia.com/gpu", "1")}
-	good.Spec.Pod.InitContainers = append(good.Spec.Pod.InitContainers, corev1.Container{Name: "proxy", Image: "example.org/proxy:1", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)})
+	good.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{Requests: quantities("cpu", "1", "nvidia.com/gpu",
+		"1"), Limits: quantities("cpu", "1", "nvidia.com/gpu", "1")}
+	good.Spec.Pod.InitContainers = append(good.Spec.Pod.InitContainers,
+		corev1.Container{Name: "proxy", Image: "example.org/proxy:1",
+			RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)})
 	good.ResourceVersion = "1"
 	for name, change := range map[string]func(*federation.ShadowPod){
 		"the image":            func(p *federation.ShadowPod) { p.Spec.Pod.Containers[0].Image = "example.org/web:2" },
@@ -323,7 +359,8 @@ func TestShadowPodHasTheMutableFieldsOfAPod(t *testing.T) {
 		"a label":                  func(p *federation.ShadowPod) { p.Labels["app"] = "web" },
 		"CPU and memory": func(p *federation.ShadowPod) {
 			p.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{
-				Requests: quantities("cpu", "2", "memory", "2Gi", "nvidia.com/gpu", "1"), Limits: quantities("cpu", "2", "nvidia.com/gpu", "1"),
+				Requests: quantities("cpu", "2", "memory", "2Gi", "nvidia.com/gpu", "1"),
+				Limits:   quantities("cpu", "2", "nvidia.com/gpu", "1"),
 			}
 		},
 		"CPU of a sidecar": func(p *federation.ShadowPod) {
@@ -364,14 +401,16 @@ func TestShadowPodHasTheMutableFieldsOfAPod(t *testing.T) {
 			p.Spec.Pod.Resources = &corev1.ResourceRequirements{Requests: quantities("cpu", "2")}
 		}, []string{"spec.pod"}},
 		"another resize policy": {func(p *federation.ShadowPod) {
-			p.Spec.Pod.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
+			p.Spec.Pod.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU,
+				RestartPolicy: corev1.RestartContainer}}
 		}, []string{"spec.pod"}},
 		"another volume":    {func(p *federation.ShadowPod) { p.Spec.Pod.Volumes = nil }, []string{"spec.pod"}},
 		"another local pod": {func(p *federation.ShadowPod) { p.Annotations[v1alpha1.AnnotationOriginUID] = "other" }, []string{"metadata.annotations[offloading.liqo.io/origin-uid]"}},
 		"too many bytes": {func(p *federation.ShadowPod) {
-			p.Spec.Pod.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-				Name: "debug", Image: "i", Args: []string{strings.Repeat("x", maxShadowPod)},
-			}}}
+			p.Spec.Pod.EphemeralContainers = []corev1.EphemeralContainer{
+				{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+					Name: "debug", Image: "i", Args: []string{strings.Repeat("x", maxShadowPod)},
+				}}}
 		}, []string{"spec.pod"}},
 		"too many bytes of labels": {func(p *federation.ShadowPod) {
 			for i := range maxShadowPod / 10 {
@@ -397,7 +436,8 @@ func TestOffloadedEphemeralContainersPoliced(t *testing.T) {
 	}
 	adding := func(changes ...func(*corev1.EphemeralContainer)) func(*federation.ShadowPod) {
 		return func(p *federation.ShadowPod) {
-			debugger(append([]func(*corev1.EphemeralContainer){func(c *corev1.EphemeralContainer) { c.Name = "more" }}, changes...)...)(&p.Spec.Pod)
+			debugger(append([]func(*corev1.EphemeralContainer){func(c *corev1.EphemeralContainer) { c.Name = "more" }},
+				changes...)...)(&p.Spec.Pod)
 		}
 	}
 	secured := func(change func(*corev1.SecurityContext)) func(*federation.ShadowPod) {
@@ -423,9 +463,11 @@ func TestOffloadedEphemeralContainersPoliced(t *testing.T) {
 		"another image":             {func(p *federation.ShadowPod) { p.Spec.Pod.EphemeralContainers[0].Image = "debug:2" }, []string{path}},
 		"none any more":             {func(p *federation.ShadowPod) { p.Spec.Pod.EphemeralContainers = nil }, []string{path}},
 		"too many": {func(p *federation.ShadowPod) {
-			p.Spec.Pod.EphemeralContainers = append(p.Spec.Pod.EphemeralContainers, many(maxContainers, func(i int) corev1.EphemeralContainer {
-				return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: fmt.Sprintf("c%d", i), Image: "i"}}
-			})...)
+			p.Spec.Pod.EphemeralContainers = append(p.Spec.Pod.EphemeralContainers, many(maxContainers,
+				func(i int) corev1.EphemeralContainer {
+					return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: fmt.Sprintf("c%d",
+						i), Image: "i"}}
+				})...)
 		}, []string{path}},
 	})
 }
@@ -448,11 +490,14 @@ func TestFinishedShadowPodsStayFinished(t *testing.T) {
 			t.Errorf("a pod cannot become %s: %v", phase, errs)
 		}
 		runUpdate(t, finished, ValidateShadowPodStatusUpdate, map[string]wrong[*federation.ShadowPod]{
-			string(phase) + " to running": {func(p *federation.ShadowPod) { p.Status = federation.ShadowPodStatus{} }, []string{"status.phase"}},
+			string(phase) + " to running": {func(p *federation.ShadowPod) { p.Status = federation.ShadowPodStatus{} },
+				[]string{"status.phase"}},
 			string(phase) + " to the other": {func(p *federation.ShadowPod) {
-				p.Status.Phase = map[corev1.PodPhase]corev1.PodPhase{corev1.PodSucceeded: corev1.PodFailed, corev1.PodFailed: corev1.PodSucceeded}[phase]
+				p.Status.Phase = map[corev1.PodPhase]corev1.PodPhase{corev1.PodSucceeded: corev1.PodFailed,
+					corev1.PodFailed: corev1.PodSucceeded}[phase]
 			}, []string{"status.phase"}},
-			string(phase) + " at length": {func(p *federation.ShadowPod) { p.Status.Pod.Message = strings.Repeat("x", maxPodStatus) }, []string{"status.pod"}},
+			string(phase) +
+				" at length": {func(p *federation.ShadowPod) { p.Status.Pod.Message = strings.Repeat("x", maxPodStatus) }, []string{"status.pod"}},
 		})
 	}
 }

@@ -16,7 +16,8 @@ import (
 
 func TestCheckFailsUntilTheAPIIsServed(t *testing.T) {
 	client := fake.NewSimpleClientset()
-	if _, err := check(t.Context(), client, time.Millisecond); err == nil || !strings.Contains(err.Error(), "kubectl describe apiservice") {
+	if _, err := check(t.Context(), client, time.Millisecond); err == nil ||
+		!strings.Contains(err.Error(), "kubectl describe apiservice") {
 		t.Errorf("without the API: %v", err)
 	}
 	client.Resources = []*metav1.APIResourceList{{

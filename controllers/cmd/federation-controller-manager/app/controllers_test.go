@@ -22,7 +22,8 @@ func TestControllersAreSelectedByName(t *testing.T) {
 		{[]string{"*", "off"}, true, true},
 		{[]string{"off"}, false, true},
 	} {
-		if gotOn, gotOff := selected(test.selection, on), selected(test.selection, off); gotOn != test.on || gotOff != test.off {
+		if gotOn, gotOff := selected(test.selection, on), selected(test.selection, off); gotOn != test.on ||
+			gotOff != test.off {
 			t.Errorf("%q selects on: %v, off: %v", test.selection, gotOn, gotOff)
 		}
 	}

@@ -43,12 +43,14 @@ func withConsumer(fc *v1alpha1.ForeignCluster) {
 }
 
 func namespaceOf(name, role string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelRole: role}}}
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{v1alpha1.LabelRole: role}}}
 }
 
 // uninstallable returns an uninstaller for fake clusters with these objects and namespaces, with the fake federation
 // client and the output.
-func uninstallable(objects []runtime.Object, namespaces ...runtime.Object) (*uninstaller, *fake.Clientset, *bytes.Buffer) {
+func uninstallable(objects []runtime.Object, namespaces ...runtime.Object) (*uninstaller, *fake.Clientset,
+	*bytes.Buffer) {
 	client, out := fake.NewSimpleClientset(objects...), &bytes.Buffer{}
 	return &uninstaller{
 		kube: kubefake.NewSimpleClientset(namespaces...), federation: client, out: out,
@@ -58,7 +60,8 @@ func uninstallable(objects []runtime.Object, namespaces ...runtime.Object) (*uni
 }
 
 func TestUninstallFailsAndListsObjectsInUse(t *testing.T) {
-	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: v1alpha1.NamespaceOffloadingName}}
+	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "web",
+		Name: v1alpha1.NamespaceOffloadingName}}
 	var many []runtime.Object
 	for i := range 20 {
 		many = append(many, cluster(fmt.Sprintf("c%02d", i), withConsumer))
@@ -73,22 +76,28 @@ func TestUninstallFailsAndListsObjectsInUse(t *testing.T) {
 		{name: "no ForeignCluster", wantOutput: []string{"Nothing is peered"}},
 		{name: "ForeignCluster without a peering", objects: []runtime.Object{cluster("milan", func(*v1alpha1.ForeignCluster) {})}, wantOutput: []string{"Nothing is peered"}},
 		{name: "other namespaces", namespaces: []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}, wantOutput: []string{"Nothing is peered"}},
-		{name: "outgoing peering", objects: []runtime.Object{cluster("milan", withProvider)}, refused: true, wantOutput: []string{
-			"ForeignCluster milan: it is a provider of this cluster (Established)", "kubectl delete foreignclusters milan\n"}},
-		{name: "incoming peering", objects: []runtime.Object{cluster("rome", withConsumer)}, refused: true, wantOutput: []string{
-			"ForeignCluster rome: it is a consumer of this cluster (Pending)", "kubectl delete foreignclusters rome\n"}},
-		{name: "both directions", objects: []runtime.Object{cluster("rome", withConsumer), cluster("milan", withProvider)}, refused: true, wantOutput: []string{
-			"milan: it is a provider", "rome: it is a consumer", "kubectl delete foreignclusters milan rome\n"}},
-		{name: "outgoing peering without a status", objects: []runtime.Object{cluster("milan", func(fc *v1alpha1.ForeignCluster) {
-			fc.Spec.Outgoing, fc.Status = v1alpha1.PeeringEnabled, v1alpha1.ForeignClusterStatus{}
-		})}, refused: true, wantOutput: []string{"it is a provider of this cluster (Pending)"}},
+		{name: "outgoing peering", objects: []runtime.Object{cluster("milan", withProvider)}, refused: true,
+			wantOutput: []string{
+				"ForeignCluster milan: it is a provider of this cluster (Established)", "kubectl delete foreignclusters milan\n"}},
+		{name: "incoming peering", objects: []runtime.Object{cluster("rome", withConsumer)}, refused: true,
+			wantOutput: []string{
+				"ForeignCluster rome: it is a consumer of this cluster (Pending)", "kubectl delete foreignclusters rome\n"}},
+		{name: "both directions", objects: []runtime.Object{cluster("rome", withConsumer), cluster("milan", withProvider)},
+			refused: true, wantOutput: []string{
+				"milan: it is a provider", "rome: it is a consumer", "kubectl delete foreignclusters milan rome\n"}},
+		{name: "outgoing peering without a status", objects: []runtime.Object{cluster("milan",
+			func(fc *v1alpha1.ForeignCluster) {
+				fc.Spec.Outgoing, fc.Status = v1alpha1.PeeringEnabled, v1alpha1.ForeignClusterStatus{}
+			})}, refused: true, wantOutput: []string{"it is a provider of this cluster (Pending)"}},
 		{name: "peering that is being ended", objects: []runtime.Object{cluster("milan", func(fc *v1alpha1.ForeignCluster) {
 			fc.Status.OutgoingPeering = v1alpha1.PeeringDisconnecting
 		})}, refused: true, wantOutput: []string{"it is a provider of this cluster (Disconnecting)"}},
 		{name: "offloaded namespace", objects: []runtime.Object{offloading}, refused: true, wantOutput: []string{
 			"Namespace web is offloaded", "kubectl delete namespaceoffloadings --all --all-namespaces"}},
-		{name: "namespace of a peering that has ended", namespaces: []runtime.Object{namespaceOf("web-rome", v1alpha1.RoleRemoteNamespace)}, refused: true, wantOutput: []string{
-			"Namespace web-rome of a peering", "kubectl delete namespaces --selector " + v1alpha1.LabelRole}},
+		{name: "namespace of a peering that has ended",
+			namespaces: []runtime.Object{namespaceOf("web-rome", v1alpha1.RoleRemoteNamespace)}, refused: true,
+			wantOutput: []string{
+				"Namespace web-rome of a peering", "kubectl delete namespaces --selector " + v1alpha1.LabelRole}},
 		{name: "more than are named", objects: many, refused: true, wantOutput: []string{"c07", "and 12 more", "kubectl delete foreignclusters --all"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -114,13 +123,15 @@ func TestUninstallFailsAndListsObjectsInUse(t *testing.T) {
 }
 
 func TestForceEndsPeeringsWithinTheDeadline(t *testing.T) {
-	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: v1alpha1.NamespaceOffloadingName}}
+	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "web",
+		Name: v1alpha1.NamespaceOffloadingName}}
 	slow := cluster("milan", withProvider)
 	fast := cluster("rome", func(fc *v1alpha1.ForeignCluster) {
 		withConsumer(fc)
 		fc.Spec.DisconnectTimeoutSeconds = ptr.To[int32](5)
 	})
-	u, client, out := uninstallable([]runtime.Object{offloading, slow, fast, cluster("paris", func(*v1alpha1.ForeignCluster) {})})
+	u, client, out := uninstallable([]runtime.Object{offloading, slow, fast,
+		cluster("paris", func(*v1alpha1.ForeignCluster) {})})
 	u.force = true
 	if err := u.run(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -167,11 +178,13 @@ func TestGatewayKeysAreDeletedWithoutPeerings(t *testing.T) {
 		{name: "no keys", refusal: apierrors.NewNotFound(corev1.Resource("secrets"), v1alpha1.WireGuardSecret)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			u, _, out := uninstallable(test.objects, keys("liqo", v1alpha1.WireGuardSecret), keys("liqo", "another"), keys("another", v1alpha1.WireGuardSecret))
+			u, _, out := uninstallable(test.objects, keys("liqo", v1alpha1.WireGuardSecret), keys("liqo", "another"),
+				keys("another", v1alpha1.WireGuardSecret))
 			u.force = test.force
 			kube := u.kube.(*kubefake.Clientset)
 			if test.refusal != nil {
-				kube.PrependReactor("delete", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.refusal })
+				kube.PrependReactor("delete", "secrets",
+					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.refusal })
 			}
 			err := u.run(t.Context())
 			if (err != nil) != (test.wantErr != "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {
@@ -191,13 +204,16 @@ func TestGatewayKeysAreDeletedWithoutPeerings(t *testing.T) {
 }
 
 func TestUninstallListsObjectsThatExistAfterTheDeadline(t *testing.T) {
-	u, client, out := uninstallable([]runtime.Object{cluster("milan", withProvider)}, namespaceOf("liqo-peer-milan", v1alpha1.RolePeer))
+	u, client, out := uninstallable([]runtime.Object{cluster("milan", withProvider)},
+		namespaceOf("liqo-peer-milan", v1alpha1.RolePeer))
 	u.force, u.deadline = true, 10*time.Millisecond
-	client.PrependReactor("delete", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
+	client.PrependReactor("delete", "*",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
 	if err := u.run(t.Context()); err == nil || errors.Is(err, errInUse) {
 		t.Errorf("got %v", err)
 	}
-	if !strings.Contains(out.String(), "still exist after the deadline:\n  ForeignCluster milan") || !strings.Contains(out.String(), "--no-hooks") {
+	if !strings.Contains(out.String(), "still exist after the deadline:\n  ForeignCluster milan") ||
+		!strings.Contains(out.String(), "--no-hooks") {
 		t.Errorf("output:\n%s", out)
 	}
 }
@@ -212,12 +228,14 @@ func TestUninstallWithoutTheFederationAPIListsNamespaces(t *testing.T) {
 			for _, namespaces := range [][]runtime.Object{nil, {namespaceOf("liqo-tenant-rome", v1alpha1.RoleTenant)}} {
 				u, client, out := uninstallable(nil, namespaces...)
 				u.force = true
-				client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, failure })
+				client.PrependReactor("*", "*",
+					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, failure })
 				err := u.run(t.Context())
 				if errors.Is(err, errInUse) != (namespaces != nil) || (err != nil && namespaces == nil) {
 					t.Errorf("with %d namespaces: %v", len(namespaces), err)
 				}
-				if namespaces != nil && (!strings.Contains(out.String(), "liqo-tenant-rome") || !strings.Contains(out.String(), "--no-hooks")) {
+				if namespaces != nil && (!strings.Contains(out.String(), "liqo-tenant-rome") ||
+					!strings.Contains(out.String(), "--no-hooks")) {
 					t.Errorf("output:\n%s", out)
 				}
 			}

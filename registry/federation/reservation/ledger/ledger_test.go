@@ -469,8 +469,10 @@ func TestStoredFormOfALedgerNeverChanges(t *testing.T) {
 			{UID: "v", Writer: "w", Requests: count(2), Of: "o", Since: 1233},
 		},
 	}
-	const want = `{"kind":"Ledger","apiVersion":"ledger.federation.liqo.io/v1","metadata":{"name":"milan"},"seen":1234,"reservations":[` +
-		`{"uid":"u","writer":"w","requests":{"pods":"1"}},{"uid":"v","writer":"w","requests":{"pods":"2"},"of":"o","since":1233}]}` + "\n"
+	const want = `{"kind":"Ledger","apiVersion":"ledger.federation.liqo.io/v1","metadata":{"name":"milan"},` +
+		`"seen":1234,"reservations":[` +
+		`{"uid":"u","writer":"w","requests":{"pods":"1"}},{"uid":"v","writer":"w","requests":{"pods":"2"},"of":"o",` +
+		`"since":1233}]}` + "\n"
 	encoded, err := runtime.Encode(codec, ledger)
 	if err != nil {
 		t.Fatal(err)
