@@ -21,7 +21,8 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	m := &Metrics{
 		passes: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "federation", Subsystem: "netagent", Name: "passes_total",
-			Help:           "Comparisons of the node's kernel with the state computed from the API, by result: success or error.",
+			Help: "Comparisons of the node's kernel with the state computed from the API, " +
+				"by result: success or error.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"result"}),
 		writes: metrics.NewCounter(&metrics.CounterOpts{
@@ -31,7 +32,8 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		}),
 		seconds: metrics.NewHistogram(&metrics.HistogramOpts{
 			Namespace: "federation", Subsystem: "netagent", Name: "pass_duration_seconds",
-			Help:           "Time to compare the node's kernel with the computed state and to write the differences, in seconds.",
+			Help: "Time to compare the node's kernel with the computed state and to write the differences, " +
+				"in seconds.",
 			Buckets:        []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 			StabilityLevel: metrics.ALPHA,
 		}),

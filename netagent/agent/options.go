@@ -93,7 +93,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		o.Listen,
 		"Loopback address, host:port, for /livez, /readyz and /metrics. Empty serves none of them.",
 	)
-	flags.StringVar(&o.NamespacePath, "netns", o.NamespacePath, "File on which the gateway's network namespace is mounted.")
+	flags.StringVar(&o.NamespacePath, "netns", o.NamespacePath,
+		"File on which the gateway's network namespace is mounted.")
 	flags.BoolVar(&o.Cleanup, "cleanup", o.Cleanup, "Remove everything that this agent created on the node, and exit.")
 	logsapi.AddFlags(o.Logs, flags)
 }

@@ -38,7 +38,7 @@ func providerPolicyDecides(t *testing.T) {
 	}
 
 	accepts(t, rome, milan)
-	outgoingPeeringReports(t, "has to decide", "spec.incomingPolicy.decision")
+	outgoingPeeringReports(t, "waits for a decision", "spec.incomingPolicy.decision")
 	peeringsAre(t, rome, "Pending", "None", "Established")
 	patchesPeerOnMilan(t, `{"incomingPolicy":{"decision":"Refuse","reason":"no room before May"}}`)
 	outgoingPeeringReports(t, "refuses", "no room before May")

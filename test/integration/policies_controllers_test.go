@@ -86,13 +86,13 @@ func TestNoEscalateBind(t *testing.T) {
 		{"the tokens of a tenant for another account of the namespace", "identities of peers", bind(tenant, "federation-tenant-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "default", Namespace: framework.InvitationNamespace})},
 		{"a tenant's role for the bearer of an invitation", "identities of peers", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-milan", Namespace: framework.InvitationNamespace})},
 		{"its own role in a tenant's namespace", "", bind(tenant, "federation-tenant-manager", own)},
-		{"a tenant's role in a namespace of a user", "only in tenant, peer, remote and offloaded", bind(plain, "federation-tenant", userSubject("milan"))},
+		{"a tenant's role in a namespace of a user", "in tenant, peer, remote and offloaded", bind(plain, "federation-tenant", userSubject("milan"))},
 		{"its own role in a peer namespace", "", bind(peer, "federation-peer-manager", own)},
-		{"its own role in a namespace of a user", "only in tenant, peer, remote and offloaded", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
-		{"its own role of peers in a remote namespace", "in a namespace of this kind", bind(remote, "federation-peer-manager", own)},
-		{"its own role for a peer", "for its own account", bind(peer, "federation-peer-manager", userSubject("milan"))},
+		{"its own role in a namespace of a user", "in tenant, peer, remote and offloaded", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
+		{"its own role of peers in a remote namespace", "in a namespace of this type", bind(remote, "federation-peer-manager", own)},
+		{"its own role for a peer", "to its own account", bind(peer, "federation-peer-manager", userSubject("milan"))},
 		{"its own role in a remote namespace", "", bind(remote, "federation-remote-namespace-manager", own)},
-		{"no binding in a namespace of a user", "only in tenant, peer, remote and offloaded",
+		{"no binding in a namespace of a user", "in tenant, peer, remote and offloaded",
 			func(ctx context.Context) error {
 				return rbac.RoleBindings(plain).Delete(ctx, "federation-remote-namespace", dryDelete)
 			}},
@@ -100,26 +100,26 @@ func TestNoEscalateBind(t *testing.T) {
 			return rbac.RoleBindings(remote).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"reflection in an offloaded namespace", "", bind(offloaded, "federation-reflection", kubelet)},
-		{"reflection in other namespaces", "only in tenant, peer, remote and offloaded", bind(plain, "federation-reflection", kubelet)},
-		{"reflection in kube-system", "only in tenant, peer, remote and offloaded", bind(metav1.NamespaceSystem, "federation-reflection", kubelet)},
+		{"reflection in other namespaces", "in tenant, peer, remote and offloaded", bind(plain, "federation-reflection", kubelet)},
+		{"reflection in kube-system", "in tenant, peer, remote and offloaded", bind(metav1.NamespaceSystem, "federation-reflection", kubelet)},
 		{"reflection for a user", "accounts of virtual kubelets", bind(offloaded, "federation-reflection", userSubject("someone"))},
 		{"reflection for itself", "accounts of virtual kubelets", bind(offloaded, "federation-reflection", own)},
 		{"addresses for a virtual kubelet", "", bindAddresses(kubelet)},
 		{"addresses for a user", "accounts of virtual kubelets", bindAddresses(userSubject("someone"))},
-		{"reflection in the installation namespace", "in a namespace of this kind", bind(framework.Namespace, "federation-reflection", kubelet)},
+		{"reflection in the installation namespace", "in a namespace of this type", bind(framework.Namespace, "federation-reflection", kubelet)},
 		{"exports of an offloaded namespace", "", bind(offloaded, "federation-export-manager", own)},
-		{"exports of other namespaces", "only in tenant, peer, remote and offloaded", bind(plain, "federation-export-manager", own)},
-		{"exports of a remote namespace", "in a namespace of this kind", bind(remote, "federation-export-manager", own)},
-		{"exports for a user", "for its own account", bind(offloaded, "federation-export-manager", userSubject("someone"))},
-		{"a tenant's role in an offloaded namespace", "in a namespace of this kind", bind(offloaded, "federation-tenant", userSubject("milan"))},
-		{"reflection in a remote namespace", "in a namespace of this kind", bind(remote, "federation-reflection", kubelet)},
+		{"exports of other namespaces", "in tenant, peer, remote and offloaded", bind(plain, "federation-export-manager", own)},
+		{"exports of a remote namespace", "in a namespace of this type", bind(remote, "federation-export-manager", own)},
+		{"exports for a user", "to its own account", bind(offloaded, "federation-export-manager", userSubject("someone"))},
+		{"a tenant's role in an offloaded namespace", "in a namespace of this type", bind(offloaded, "federation-tenant", userSubject("milan"))},
+		{"reflection in a remote namespace", "in a namespace of this type", bind(remote, "federation-reflection", kubelet)},
 		{"the deletion of its role for exports", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-export-manager", dryDelete)
 		}},
 		{"the deletion of a binding for reflection", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-reflection", dryDelete)
 		}},
-		{"no other binding of an offloaded namespace", "in a namespace of this kind", func(ctx context.Context) error {
+		{"no other binding of an offloaded namespace", "in a namespace of this type", func(ctx context.Context) error {
 			return rbac.RoleBindings(offloaded).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"a virtual kubelet", "", bindAll("federation-virtual-kubelet", kubelet)},
@@ -223,8 +223,8 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 		{"cordons a virtual node", "", patchNode("liqo-pisa", `{"spec":{"unschedulable":true}}`)},
 		{"deletes a virtual node", "", func(ctx context.Context) error { return core.Nodes().Delete(ctx, "liqo-pisa", dryDelete) }},
 		{"offloads a namespace", "", patchNamespace(plain, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
-		{"offloads the system's namespace", "only namespaces of users", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
-		{"offloads a remote namespace", "only namespaces of users", patchNamespace(remote, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"offloads the system's namespace", "namespace of the system or of a peering", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"offloads a remote namespace", "namespace of the system or of a peering", patchNamespace(remote, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
 		{"annotates an offloaded namespace with accounts", "", patchNamespace(shop, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
 		{"annotates a remote namespace with classes", "", patchNamespace(remote, `{"metadata":{"annotations":{"federation.liqo.io/ingress-classes":"a,b"}}}`)},
 		{"annotates a remote namespace with accounts", "only annotation offloading.liqo.io/accounts", patchNamespace(remote, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
@@ -238,8 +238,8 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 		{"relaxes Pod Security in a namespace", "only label liqo.io/scheduling-enabled", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
 		{"removes the role of a remote namespace", "only label liqo.io/scheduling-enabled", patchNamespace(remote, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
 		{"makes a namespace of no role", "only tenant, peer and remote namespaces", makeNamespace("new", "")},
-		{"makes a remote namespace with the name of a tenant's", "must not have this role", makeNamespace("liqo-tenant-new", v1alpha1.RoleRemoteNamespace)},
-		{"makes a tenant namespace of any name", "must not have this role", makeNamespace("new", v1alpha1.RoleTenant)},
+		{"makes a remote namespace with the name of a tenant's", "must match its label", makeNamespace("liqo-tenant-new", v1alpha1.RoleRemoteNamespace)},
+		{"makes a tenant namespace of any name", "must match its label", makeNamespace("new", v1alpha1.RoleTenant)},
 		{"makes a remote namespace", "", makeNamespace("new", v1alpha1.RoleRemoteNamespace)},
 		{"makes a tenant namespace", "", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant)},
 		{"deletes a namespace of a user", "only tenant, peer and remote namespaces", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, plain, dryDelete) }},
@@ -320,9 +320,9 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 		{"deletes another pod", onVirtualNodes, func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, ordinary, dryDelete) }},
 		{"renews the lease of a node", "", lease(corev1.NamespaceNodeLease)},
 		{"renews its own lease", "", lease(peer)},
-		{"takes the lease of another virtual kubelet", "Lease of its node", lease(other)},
-		{"takes a lease of another namespace", "Lease of its node", lease(metav1.NamespaceSystem)},
-		{"takes the scheduler's lease", "Lease of its node", func(ctx context.Context) error {
+		{"takes the lease of another virtual kubelet", "in its own namespace only", lease(other)},
+		{"takes a lease of another namespace", "in its own namespace only", lease(metav1.NamespaceSystem)},
+		{"takes the scheduler's lease", "in its own namespace only", func(ctx context.Context) error {
 			held, err := kube.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})
 			if err == nil {
 				held.Spec.HolderIdentity = &held.Name

@@ -87,7 +87,7 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 	expect(t, []attempt{
 		{"retains a volume", "", patch(ordinary, retain)},
 		{"restores the policy of a volume", "", patch(retained, deletes)},
-		{"deletes a volume that its class retains", "gets its former policy back", patch(kept, deletes)},
+		{"deletes a volume that its class retains", "to its former value only", patch(kept, deletes)},
 		{"sets a wrong former policy of a volume", policy, patch(kept, retain)},
 		{"changes the former policy of a volume", policy, patch(retained, `{"metadata":{"annotations":{"storage.liqo.io/reclaim-policy":"Recycle"}}}`)},
 		{"binds a volume to another claim", claim, patch(ordinary, `{"spec":{"claimRef":{"namespace":"shop","name":"data","uid":"u"}}}`)},

@@ -111,7 +111,7 @@ func answerTo(request *v1alpha1.ResourceRequest) (phase v1alpha1.PeeringPhase, r
 			"The provider refuses the resource request." + message
 	case v1alpha1.NegotiationManualActionRequired:
 		return v1alpha1.PeeringPending, foreigncluster.ReasonAwaitingProvider,
-			"The provider's administrator has not accepted or refused the resource request yet." + message
+			"The peering is not established yet." + message
 	}
 	return "", "", ""
 }

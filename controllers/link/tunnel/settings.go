@@ -65,9 +65,10 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 			"AddressPool default has them, unless an administrator created it."},
 		{&s.PeerCIDRs, "network-peer-cidrs", "CIDRs that ranges of peers must lie in: " +
 			"a peer with any other range would receive traffic to the internet."},
-		{&s.Endpoints, "network-endpoints", "Endpoints of this cluster's gateway, host:port over UDP, the preferred one first, " +
-			"for example gateway.example.org:51820. If empty, they are found by the gateway's Service; " +
-			"without a Service, only this gateway can connect to the gateways of peers."},
+		{&s.Endpoints, "network-endpoints",
+			"Endpoints of this cluster's gateway, host:port over UDP, the preferred one first, " +
+				"for example gateway.example.org:51820. If empty, they are found by the gateway's Service; " +
+				"without a Service, only this gateway can connect to the gateways of peers."},
 	} {
 		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)
 	}

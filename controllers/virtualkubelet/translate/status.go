@@ -415,6 +415,7 @@ func setCondition(status *corev1.PodStatus, c corev1.PodCondition, now metav1.Ti
 	status.Conditions = append(status.Conditions, c)
 }
 
+// SameStatus reports whether two statuses are semantically equal.
 func SameStatus(a, b *corev1.PodStatus) bool { return equality.Semantic.DeepEqual(a, b) }
 
 // Deleted returns the final status of a pod that was deleted and whose remote pod no longer exists. The phase is

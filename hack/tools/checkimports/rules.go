@@ -28,7 +28,8 @@ type pkg struct {
 // admission and controllers share.
 var pure = []string{
 	"apiserver/addresses", "apiserver/apis", "apiserver/compatibility", "apiserver/identity", "apiserver/naming",
-	"apiserver/nearest", "apiserver/negotiation", "apiserver/netmap", "apiserver/placement", "apiserver/plan", "apiserver/podspec",
+	"apiserver/nearest", "apiserver/negotiation", "apiserver/netmap", "apiserver/placement", "apiserver/plan",
+	"apiserver/podspec",
 	"apiserver/quota", "apiserver/reflection", "apiserver/volume",
 }
 

@@ -36,7 +36,7 @@ func suggestFields(object runtime.Object, err error) error {
 	return runtime.NewStrictDecodingError(problems)
 }
 
-// nearestField returns the JSON name that is nearest to the last name of a path, for example spec.items[0].nmae. It is
+// nearestField returns the JSON name that is nearest to the last name of a path, for example spec.items[0].nam. It is
 // empty if none is near, or if the path contains a key of a map with a dot.
 func nearestField(of reflect.Type, path string) string {
 	names := strings.Split(path, ".")

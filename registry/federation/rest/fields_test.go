@@ -38,9 +38,9 @@ func TestUnknownFieldNamesTheNearest(t *testing.T) {
 		{"the embedded version", "application/json",
 			head + `"NamespaceOffloading","apiVersoin":"v1"`, `unknown field "apiVersoin"; did you mean "apiVersion"?`},
 		{"two fields", "application/json",
-			head + `"ShadowPod","spec":{"pod":{"hostNetwrok":true,"volumes":[{"nmae":"a"}]}}`,
+			head + `"ShadowPod","spec":{"pod":{"hostNetwrok":true,"volumes":[{"nam":"a"}]}}`,
 			`unknown field "spec.pod.hostNetwrok"; did you mean "hostNetwork"?, ` +
-				`unknown field "spec.pod.volumes[0].nmae"; did you mean "name"?`},
+				`unknown field "spec.pod.volumes[0].nam"; did you mean "name"?`},
 		{"a field that resembles no other", "application/json",
 			head + `"NamespaceOffloading","spec":{"colour":"red"}`, `unknown field "spec.colour"`},
 		{"a field below an unknown field", "application/json",
