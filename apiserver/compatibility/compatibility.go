@@ -12,6 +12,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
+// Version is the version of the programs, and the appVersion of the chart.
+const Version = "v0.1.0"
+
 // Names of optional features, which were added after the first version. A peer supports only the
 // features that it reports.
 const (

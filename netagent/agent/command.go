@@ -9,8 +9,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/component-base/version"
 
+	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/nearest"
 )
 
@@ -24,7 +24,7 @@ func NewCommand(name, short string, options interface {
 		Use:           name,
 		Short:         short,
 		Args:          cobra.NoArgs,
-		Version:       version.Get().GitVersion,
+		Version:       compatibility.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(*cobra.Command, []string) error {

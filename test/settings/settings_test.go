@@ -32,10 +32,10 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/version/verflag"
 	"sigs.k8s.io/yaml"
 
 	server "liqo.io/federation/apiserver/cmd/federation-apiserver/app"
+	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/storage"
 	manager "liqo.io/federation/controllers/cmd/federation-controller-manager/app"
 	controllermetrics "liqo.io/federation/controllers/metrics"
@@ -94,6 +94,26 @@ func programs() []*cobra.Command {
 	return []*cobra.Command{
 		server.NewCommand(io.Discard), manager.NewCommand(ctx), virtualkubelet.NewCommand(ctx),
 		gateway.NewCommand(ctx), route.NewCommand(ctx),
+	}
+}
+
+func TestChartAndProgramsHaveOneVersion(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "chart", "Chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chart struct{ Version, AppVersion string }
+	if err := yaml.Unmarshal(content, &chart); err != nil {
+		t.Fatal(err)
+	}
+	if chart.AppVersion != compatibility.Version || "v"+chart.Version != compatibility.Version {
+		t.Errorf("the chart has version %s and appVersion %s, not %s", chart.Version, chart.AppVersion,
+			compatibility.Version)
+	}
+	for _, program := range programs() {
+		if program.Version != compatibility.Version {
+			t.Errorf("%s --version prints %q, not %s", program.Name(), program.Version, compatibility.Version)
+		}
 	}
 }
 
@@ -180,7 +200,6 @@ func kubernetesFlags() *pflag.FlagSet {
 	genericoptions.NewTracingOptions().AddFlags(all)
 	logsapi.AddFlags(logs.NewOptions(), all)
 	options.BindLeaderElectionFlags(&config.LeaderElectionConfiguration{}, all)
-	verflag.AddFlags(all)
 	return all
 }
 

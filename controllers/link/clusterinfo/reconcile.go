@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-base/version"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -57,7 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 func (r *Reconciler) status(ctx context.Context, info *v1alpha1.ClusterInfo) (v1alpha1.ClusterInfoStatus, error) {
 	status := v1alpha1.ClusterInfoStatus{
 		ClusterID: r.Cluster.ID, ClusterName: r.Cluster.Name, Labels: r.Cluster.Labels,
-		Version: version.Get().GitVersion, Features: compatibility.Features(), Conditions: info.DeepCopy().Status.Conditions,
+		Version: compatibility.Version, Features: compatibility.Features(), Conditions: info.DeepCopy().Status.Conditions,
 	}
 	var err error
 	if status.Gateway, err = r.gateway(ctx); err != nil {

@@ -11,8 +11,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/component-base/version"
 
+	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/nearest"
 )
 
@@ -23,7 +23,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 		Use:           "federation-virtual-kubelet",
 		Short:         "Maintains a virtual node of this cluster and runs its pods on a provider",
 		Args:          cobra.NoArgs,
-		Version:       version.Get().GitVersion,
+		Version:       compatibility.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(*cobra.Command, []string) error {

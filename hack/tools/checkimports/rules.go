@@ -29,8 +29,7 @@ type pkg struct {
 var pure = []string{
 	"apiserver/addresses", "apiserver/apis", "apiserver/compatibility", "apiserver/identity", "apiserver/naming",
 	"apiserver/nearest", "apiserver/negotiation", "apiserver/netmap", "apiserver/placement", "apiserver/plan",
-	"apiserver/podspec",
-	"apiserver/quota", "apiserver/reflection", "apiserver/volume",
+	"apiserver/podspec", "apiserver/quota", "apiserver/reflection", "apiserver/volume",
 }
 
 // layers has the packages of the module that each layer may import in addition to its own. A
@@ -64,7 +63,9 @@ var layers = []struct {
 	{"apiserver/options", append([]string{
 		"apiserver/admission", "apiserver/storage", "apiserver/server", "generated", "registry",
 	}, pure...)},
-	{"apiserver/cmd", []string{"apiserver/nearest", "apiserver/options", "apiserver/server", "apiserver/storage"}},
+	{"apiserver/cmd", []string{
+		"apiserver/compatibility", "apiserver/nearest", "apiserver/options", "apiserver/server", "apiserver/storage",
+	}},
 	{"controllers/virtualkubelet/translate", pure},
 	{"controllers/virtualkubelet/remotens", append([]string{
 		"controllers/virtualkubelet/translate", "generated",

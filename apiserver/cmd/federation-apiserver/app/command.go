@@ -15,6 +15,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // the log format json
 
+	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/nearest"
 	"liqo.io/federation/apiserver/options"
 )
@@ -49,6 +50,7 @@ func NewCommand(out io.Writer) *cobra.Command {
 		Use:           "federation-apiserver",
 		Short:         "Serves the API of the federation",
 		Long:          long,
+		Version:       compatibility.Version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

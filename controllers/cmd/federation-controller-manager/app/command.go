@@ -17,10 +17,10 @@ import (
 	"k8s.io/component-base/cli/globalflag"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/nearest"
 	"liqo.io/federation/controllers/leader"
 	"liqo.io/federation/controllers/logging"
@@ -40,10 +40,10 @@ func NewCommand(ctx context.Context) *cobra.Command {
 		Short: "Run the controllers of the federation",
 		Long: "The federation-controller-manager reconciles the objects of the federation: peerings, resource\n" +
 			"offers, offloaded namespaces and volumes, in this cluster and, through their APIs, on its providers.",
+		Version:      compatibility.Version,
 		SilenceUsage: true,
 		Args:         cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			verflag.PrintAndExitIfRequested()
 			if err := logsapi.ValidateAndApply(options.Logs, nil); err != nil {
 				return err
 			}
@@ -60,7 +60,6 @@ func NewCommand(ctx context.Context) *cobra.Command {
 	cmd.AddCommand(newCheckCommand(), newUninstallCommand())
 	flags := cmd.Flags()
 	options.AddFlags(flags)
-	verflag.AddFlags(flags)
 	globalflag.AddGlobalFlags(flags, cmd.Name(), logs.SkipLoggingConfigurationFlags())
 	return cmd
 }
