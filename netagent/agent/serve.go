@@ -27,9 +27,9 @@ const (
 )
 
 // Serve serves /livez and /readyz without authentication, and /metrics to clients whose token permits GET
-// requests for this path, until the context ends. It uses TLS with a self-signed certificate. Agents run in the
-// host network, so that it serves loopback addresses only. It fails if the address is not a loopback address or
-// is in use.
+// requests for this path, until the context ends. /livez and /readyz respond with the errors of live and ready. It
+// uses TLS with a self-signed certificate. Because agents run in the host network, it serves on loopback addresses
+// only. It fails if the address is not a loopback address or is in use.
 func Serve(ctx context.Context, address string, kube kubernetes.Interface, live, ready func() error) error {
 	if err := loopback(address); err != nil {
 		return err

@@ -125,8 +125,8 @@ func eachAttribute(b []byte, f func(kind uint16, value []byte)) {
 	}
 }
 
-// stale is a set of translations. with is the union of their With, which excludes most connections in one
-// comparison.
+// stale lists translations that no longer apply, whose connections are deleted. with is the union of the ranges With
+// of the translations: a connection that involves none of them is excluded without comparing each translation.
 type stale struct {
 	translations []Translation
 	with         []netip.Prefix
@@ -142,10 +142,9 @@ func newStale(translations []Translation) stale {
 	return s
 }
 
-// matches reports whether one of the translations was applied to a connection, according to the addresses of its
-// replies. Such a connection also involves a range in With by its source, its destination or the source of its
-// replies. The destination of replies does not count: it may represent the local cluster to one peer and be in
-// the range of another peer.
+// matches reports whether a connection uses one of the translations: the source or the destination of its replies is
+// in To, and its source, its destination or the source of its replies is in With. The destination of replies is not
+// compared with With: it may represent the local cluster to one peer and be in the range of another peer.
 func (s stale) matches(c connection) bool {
 	involves := func(ranges []netip.Prefix) bool {
 		return within(ranges, c.from) || within(ranges, c.to) || within(ranges, c.replyFrom)

@@ -31,8 +31,8 @@ type branch struct {
 }
 
 // addTree adds a rule for each branch to the chain. The ranges of two branches must be disjoint or equal, and
-// only few may be equal. The format renders a range as a match, for example "-s %s". Up to maxRules rules are
-// added to the chain itself. More rules are distributed over a tree of chains, by the bits of their addresses, so
+// only a few of them may be equal, because rules of equal ranges are all in one chain. The format renders a range
+// as a match, for example "-s %s". Up to maxRules rules are added to the chain itself. More rules are distributed over a tree of chains, by the bits of their addresses, so
 // that no packet is compared with thousands of rules. addTree returns the additional chains. A packet that
 // matches no branch returns to the chain.
 func (c *Chain) addTree(format string, branches []branch) (further []Chain) {

@@ -33,7 +33,8 @@ type State struct {
 type Scope struct {
 	// Links are the names of the owned links. Their addresses, neighbours and FDB entries are owned, too.
 	Links []string
-	// Routing is set if the routes and rules with RouteProtocol are owned.
+	// Routing is true if the agent owns all routes and rules with RouteProtocol, so that those that State does not
+	// list are deleted.
 	Routing bool
 	// Families are the families in which the chains whose name starts with ChainPrefix, and the jumps to them,
 	// are owned.
