@@ -31,7 +31,7 @@ const (
 type grant struct {
 	clusterID string
 	classes   []string
-	// quota has the limits in the offer; nil means no limit.
+	// quota holds the limits of the offer. A resource that it does not list has no limit.
 	quota corev1.ResourceList
 	used  usage
 	// refused is the size in bytes of a claim that the provider refused; zero means none.

@@ -14,8 +14,8 @@ import (
 // obstacle is the reason why the data of a claim cannot be moved away from a provider.
 type obstacle struct{ provider, why string }
 
-// obstacles has the last errors of the verb move, by claim, for conditions that report them. They are not stored: after
-// a restart, the next request fails in the same way.
+// obstacles holds the last error of the verb move for each claim, for conditions that report it. Errors are not stored:
+// after a restart, the next request fails in the same way.
 type obstacles struct {
 	lock    sync.Mutex
 	byClaim map[types.NamespacedName]obstacle

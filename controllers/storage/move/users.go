@@ -117,12 +117,12 @@ func (m *move) isMover(pod *corev1.Pod) bool {
 	return pod.Labels[volume.LabelMove] == m.progress.ID && (pod.Name == m.sender || pod.Name == m.receiver)
 }
 
-// users returns the pods that mount the user's claim, without the movers, from the API server.
+// users returns the pods, except the movers, that mount the claim of the VirtualVolume, as the API server lists them.
 func (m *move) users(ctx context.Context) ([]corev1.Pod, error) {
 	return m.mounting(ctx, m.volume.Name)
 }
 
-// mounting returns the pods that mount a claim in the user's namespace, without the movers.
+// mounting returns the pods, except the movers, that mount a claim in the namespace of the VirtualVolume.
 func (m *move) mounting(ctx context.Context, claim string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := m.Live.List(ctx, &pods, client.InNamespace(m.volume.Namespace)); err != nil {

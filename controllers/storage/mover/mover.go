@@ -100,8 +100,9 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 		"Compare the checksums of all files after the last copy, and not only of recently changed ones.")
 }
 
-// Run runs the mode in the first argument until it completes or the context ends. It fails if the arguments are invalid
-// or the mode fails.
+// Run runs the mover in the mode that the first argument names, receive, send, ready or connect, with the flags in the
+// other arguments, until the mode completes or the context ends. It fails if the arguments are invalid or the mode
+// fails.
 func Run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errors.New("reading arguments: the first one must be receive or send")

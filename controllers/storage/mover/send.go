@@ -112,7 +112,7 @@ func (s *sender) wait(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, s.last)
 }
 
-// last requests from the receiver whether to start the last pass.
+// last asks the receiver whether to start the last pass.
 func (s *sender) last(ctx context.Context) (bool, error) {
 	var last bool
 	err := s.retry(ctx, func() error {
