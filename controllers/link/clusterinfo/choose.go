@@ -28,7 +28,7 @@ const (
 
 // Reasons of the condition RangesConsistent of a ClusterInfo. If several apply, the condition has the first one.
 const (
-	// ReasonSourcesAgree means that all sources, values and tunnels have the same ranges.
+	// ReasonSourcesAgree means that detected ranges, values of the chart and ranges of tunnels are consistent.
 	ReasonSourcesAgree = "SourcesAgree"
 	// ReasonValueContradicted means that a value of the chart does not contain the ranges that are detected. Correct or
 	// remove the value.
@@ -292,7 +292,8 @@ func (c *choice) known() metav1.Condition {
 // consistent returns the condition RangesConsistent.
 func (c *choice) consistent() metav1.Condition {
 	condition := metav1.Condition{Type: v1alpha1.ConditionRangesConsistent, Status: metav1.ConditionTrue,
-		Reason: ReasonSourcesAgree, Message: "All sources, values and tunnels agree with the ranges in use."}
+		Reason: ReasonSourcesAgree, Message: "The detected ranges, the values of the chart and the ranges of tunnels " +
+			"are consistent with the ranges in use."}
 	if len(c.findings) == 0 {
 		return condition
 	}
