@@ -26,8 +26,8 @@ const (
 	reasonReachable = "Reachable"
 	// reasonNoConsumer means that the incoming peering has ended.
 	reasonNoConsumer = "NoConsumer"
-	// reasonNoNetwork means that the provider has networking None, or no tunnel is agreed. Set networking, and read the
-	// condition Networking of the ForeignCluster.
+	// reasonNoNetwork means that the provider has networking None, or the clusters have not agreed on a tunnel. Set
+	// networking, and read the condition Networking of the ForeignCluster.
 	reasonNoNetwork = "NoNetwork"
 	// reasonHeartbeatExpired means that the consumer's heartbeat expired. Check the consumer's controller manager.
 	reasonHeartbeatExpired = "HeartbeatExpired"
