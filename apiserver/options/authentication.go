@@ -25,7 +25,7 @@ func (o *Options) authenticate(generic *genericapiserver.RecommendedConfig, in *
 		clientCA, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca",
 			metav1.NamespaceSystem, authenticationConfigMap, clientCAKey, in.client)
 		if err != nil {
-			return fmt.Errorf("reading the authority of client certificates: %w", err)
+			return fmt.Errorf("reading the client CA: %w", err)
 		}
 		o.Authentication.ClientCert.CAContentProvider = clientCA
 		certificates[clientCAKey] = clientCA

@@ -23,7 +23,8 @@ const (
 	Key = "client-ca-file"
 )
 
-// Authority is the authority of client certificates; nil for a cluster without client certificates.
+// Authority is the client CA, with which client certificates are verified; nil for a cluster without client
+// certificates.
 type Authority = dynamiccertificates.ConfigMapCAController
 
 // New returns the authority; its method Run observes changes. It fails if the ConfigMap cannot be
@@ -31,7 +32,7 @@ type Authority = dynamiccertificates.ConfigMapCAController
 func New(ctx context.Context, client kubernetes.Interface) (*Authority, error) {
 	configMap, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, ConfigMap, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading the authority of client certificates from ConfigMap %s/%s: %w: "+
+		return nil, fmt.Errorf("reading the client CA from ConfigMap %s/%s: %w: "+
 			"bind Role extension-apiserver-authentication-reader to this process",
 			metav1.NamespaceSystem, ConfigMap, err)
 	}
