@@ -37,7 +37,7 @@ type Input struct {
 
 // Decision is the result of the placement of a new pod: a refusal, or changes of the pod.
 type Decision struct {
-	// Denied is the reason for which the pod is refused. Empty admits the pod.
+	// Denied is the reason why the pod is denied, or empty if it is admitted.
 	Denied string
 	// Gated adds the scheduling gate of a move to the pod.
 	Gated bool
