@@ -39,15 +39,16 @@ import (
 // any other namespace, in which objects use no quota.
 type ConsumerOf func(ctx context.Context, namespace string) (consumer string, remote bool, err error)
 
-// Kind describes the objects P of one kind. Q is the request of such an object.
+// Kind defines how objects of type P reserve quota in a ledger. Q is the type of the amount that an object requests,
+// for example a list of resources.
 type Kind[P strategy.Object, Q any] struct {
 	// Resource is the plural name of the kind in the API.
 	Resource string
 	// Consumer returns a pointer to the status field with the consumer whose quota an object uses.
 	Consumer func(obj P) *string
-	// Requests returns the request of a new object.
+	// Requests returns the amount that a new object requests.
 	Requests func(obj P) Q
-	// Grows returns what an updated object requests in addition to old, and whether it requests anything.
+	// Grows returns the amount that an updated object requests in addition to old, and whether there is any.
 	Grows func(obj, old P) (Q, bool)
 	// Refusal returns the API error for an error of the ledger's policy. It returns any other error, and nil,
 	// unchanged.

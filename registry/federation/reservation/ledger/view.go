@@ -252,8 +252,8 @@ func (v *view[T, S]) move(revision uint64) {
 	v.moved = make(chan struct{})
 }
 
-// add updates the usage with an object that this server created or let grow, without waiting for the watch. If the view
-// has passed this revision, the watch may have reported a later state already.
+// add updates the usage with an object that this server created or allowed to grow, without waiting for the watch. It
+// does nothing if the view has reached this revision, because the watch may already have reported a later state.
 func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
