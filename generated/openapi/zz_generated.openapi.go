@@ -18760,14 +18760,14 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"caBundle": {
 						SchemaProps: spec.SchemaProps{
-							Description: "caBundle holds the PEM encoded certificate authorities that the certificate of server is verified with, at most 256 certificates and 256 KiB. Empty uses the system's root certificates.",
+							Description: "caBundle holds the PEM encoded certificate authorities that the certificate of server is verified with, at most 256 certificates and 256 KiB. If empty, the system's root certificates are used.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
 					},
 					"proxyURL": {
 						SchemaProps: spec.SchemaProps{
-							Description: "proxyURL is the URL of an http or https proxy for connections to server, for example http://proxy.example.org:3128, without credentials. The proxy must support the method CONNECT. Empty connects directly. It is forbidden with mode InBand.",
+							Description: "proxyURL is the URL of an http or https proxy for connections to server, for example http://proxy.example.org:3128, without credentials. The proxy must support the method CONNECT. If empty, connections are made directly. It is forbidden with mode InBand.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18816,7 +18816,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"networking": {
 						SchemaProps: spec.SchemaProps{
-							Description: "networking selects pod connectivity between the clusters. Both clusters must select the same value. Empty uses the value networking of the installation.\n\nPossible enum values:\n - `\"Flat\"` sets up nothing: the pod networks of both clusters are already routed and have disjoint addresses.\n - `\"None\"` provides no pod connectivity.\n - `\"Tunnel\"` connects the gateways of both clusters with WireGuard; overlapping CIDRs are remapped.",
+							Description: "networking selects pod connectivity between the clusters. Both clusters must select the same value. If empty, the value networking of the installation is used.\n\nPossible enum values:\n - `\"Flat\"` sets up nothing: the pod networks of both clusters are already routed and have disjoint addresses.\n - `\"None\"` provides no pod connectivity.\n - `\"Tunnel\"` connects the gateways of both clusters with WireGuard; overlapping CIDRs are remapped.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Flat", "None", "Tunnel"},
@@ -19199,7 +19199,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"sharePercent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sharePercent is the percentage of the allocatable resources of the shared nodes that the consumer is offered, 1 to 100. Empty uses the value policy.sharePercent of the installation.",
+							Description: "sharePercent is the percentage of the allocatable resources of the shared nodes that the consumer is offered, 1 to 100. If empty, the value policy.sharePercent of the installation is used.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -19220,7 +19220,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"nodeSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeSelector selects, by labels, the nodes that are shared with the consumer: offers are computed from their resources, and new pods of the consumer run only on them. A change does not affect running pods. Empty uses the value policy.nodeSelector of the installation.",
+							Description: "nodeSelector selects, by labels, the nodes that are shared with the consumer: offers are computed from their resources, and new pods of the consumer run only on them. A change does not affect running pods. If empty, the value policy.nodeSelector of the installation is used.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -19235,7 +19235,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"shape": {
 						SchemaProps: spec.SchemaProps{
-							Description: "shape selects how the shared nodes are offered. Empty uses the value policy.shape of the installation.\n\nPossible enum values:\n - `\"Aggregate\"` offers the shared nodes as a whole: the consumer has one virtual node, which can be larger than any node of the provider.\n - `\"PerNode\"` offers each shared node separately, at most 32: the consumer has one virtual node for each shared node.",
+							Description: "shape selects how the shared nodes are offered. If empty, the value policy.shape of the installation is used.\n\nPossible enum values:\n - `\"Aggregate\"` offers the shared nodes as a whole: the consumer has one virtual node, which can be larger than any node of the provider.\n - `\"PerNode\"` offers each shared node separately, at most 32: the consumer has one virtual node for each shared node.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Aggregate", "PerNode"},
@@ -19263,7 +19263,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClasses are the names of the StorageClasses that claims of the consumer may use, the default class first. At most 64. Empty uses the value policy.storageClasses of the installation.",
+							Description: "storageClasses are the names of the StorageClasses that claims of the consumer may use, the default class first. At most 64. If empty, the value policy.storageClasses of the installation is used.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19282,7 +19282,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use, the default class first; an Ingress with another class is refused. At most 64. Empty uses the value policy.ingressClasses of the installation.",
+							Description: "ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use, the default class first; an Ingress with another class is refused. At most 64. If empty, the value policy.ingressClasses of the installation is used.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19301,7 +19301,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerClasses are the load balancer classes that Services of the consumer may use, the default class first; a Service with another class is refused. At most 64. Empty uses the value policy.loadBalancerClasses of the installation.",
+							Description: "loadBalancerClasses are the load balancer classes that Services of the consumer may use, the default class first; a Service with another class is refused. At most 64. If empty, the value policy.loadBalancerClasses of the installation is used.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19315,13 +19315,13 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"orphanTTL": {
 						SchemaProps: spec.SchemaProps{
-							Description: "orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s keeps them without a limit. Empty uses the value policy.orphanTTL of the installation, which is 0s by default. It does not apply to a consumer that has never sent a heartbeat.",
+							Description: "orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s keeps them without a limit. If empty, the value policy.orphanTTL of the installation is used, which is 0s by default. It does not apply to a consumer that has never sent a heartbeat.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
 					"externalVolumes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "externalVolumes are the volume types and CSI drivers that pods of the consumer may use without a claim. Empty uses the value policy.externalVolumes of the installation, which is empty by default.",
+							Description: "externalVolumes are the volume types and CSI drivers that pods of the consumer may use without a claim. If empty, the value policy.externalVolumes of the installation is used, which is empty by default.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ExternalVolumes{}.OpenAPIModelName()),
 						},
@@ -19918,7 +19918,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveTarget(ref common.ReferenceCa
 					},
 					"storageClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClassName is the StorageClass of the target volume: in the local cluster any but the virtual StorageClass, on a provider one that it offers. Empty uses the default StorageClass of the target cluster.",
+							Description: "storageClassName is the StorageClass of the target volume: in the local cluster any but the virtual StorageClass, on a provider one that it offers. If empty, the default StorageClass of the target cluster is used.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -21454,14 +21454,14 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 					},
 					"caBundle": {
 						SchemaProps: spec.SchemaProps{
-							Description: "caBundle holds the PEM encoded certificate authorities that the certificate of server is verified with. Empty uses the system's root certificates.",
+							Description: "caBundle holds the PEM encoded certificate authorities that the certificate of server is verified with. If empty, the system's root certificates are used.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
 					},
 					"proxyURL": {
 						SchemaProps: spec.SchemaProps{
-							Description: "proxyURL is the URL of an http or https proxy for connections to server. Empty connects directly.",
+							Description: "proxyURL is the URL of an http or https proxy for connections to server. If empty, connections are made directly.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -24018,7 +24018,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"reflection": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reflection selects the objects of offloaded namespaces that are reflected to the provider. If a provider has several virtual nodes, only the reflection of the oldest VirtualNode applies. Empty uses the defaults.",
+							Description: "reflection selects the objects of offloaded namespaces that are reflected to the provider. If a provider has several virtual nodes, only the reflection of the oldest VirtualNode applies. If empty, the defaults are used.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VirtualNodeReflection{}.OpenAPIModelName()),
 						},

@@ -69,13 +69,13 @@ type ForeignClusterSpec struct {
 	// +optional
 	Server string `json:"server,omitempty" protobuf:"bytes,4,opt,name=server"`
 	// caBundle holds the PEM encoded certificate authorities that the certificate of server is
-	// verified with, at most 256 certificates and 256 KiB. Empty uses the system's root
-	// certificates.
+	// verified with, at most 256 certificates and 256 KiB. If empty, the system's root
+	// certificates are used.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty" protobuf:"bytes,5,opt,name=caBundle"`
 	// proxyURL is the URL of an http or https proxy for connections to server, for example
 	// http://proxy.example.org:3128, without credentials. The proxy must support the method
-	// CONNECT. Empty connects directly. It is forbidden with mode InBand.
+	// CONNECT. If empty, connections are made directly. It is forbidden with mode InBand.
 	// +optional
 	ProxyURL string `json:"proxyURL,omitempty" protobuf:"bytes,6,opt,name=proxyURL"`
 	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the
@@ -105,7 +105,7 @@ type ForeignClusterSpec struct {
 	// +optional
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty" protobuf:"varint,11,opt,name=disconnectTimeoutSeconds"`
 	// networking selects pod connectivity between the clusters. Both clusters must select the same
-	// value. Empty uses the value networking of the installation.
+	// value. If empty, the value networking of the installation is used.
 	// +optional
 	Networking NetworkingMode `json:"networking,omitempty" protobuf:"bytes,12,opt,name=networking,casttype=NetworkingMode"`
 	// cordoned stops new pods in both directions, like kubectl cordon does for a node: the virtual
@@ -208,7 +208,8 @@ const (
 type IncomingPolicy struct {
 	PeeringAnswer `json:",inline" protobuf:"bytes,1,opt,name=peeringAnswer"`
 	// sharePercent is the percentage of the allocatable resources of the shared nodes that the
-	// consumer is offered, 1 to 100. Empty uses the value policy.sharePercent of the installation.
+	// consumer is offered, 1 to 100. If empty, the value policy.sharePercent of the installation
+	// is used.
 	// +optional
 	SharePercent *int32 `json:"sharePercent,omitempty" protobuf:"varint,2,opt,name=sharePercent"`
 	// limits is the maximum amount of each resource, including extended resources, that the
@@ -220,11 +221,12 @@ type IncomingPolicy struct {
 	Limits corev1.ResourceList `json:"limits,omitempty" protobuf:"bytes,3,rep,name=limits,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
 	// nodeSelector selects, by labels, the nodes that are shared with the consumer: offers are
 	// computed from their resources, and new pods of the consumer run only on them. A change does
-	// not affect running pods. Empty uses the value policy.nodeSelector of the installation.
+	// not affect running pods. If empty, the value policy.nodeSelector of the installation is
+	// used.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty" protobuf:"bytes,4,rep,name=nodeSelector"`
-	// shape selects how the shared nodes are offered. Empty uses the value policy.shape of the
-	// installation.
+	// shape selects how the shared nodes are offered. If empty, the value policy.shape of the
+	// installation is used.
 	// +optional
 	Shape OfferShape `json:"shape,omitempty" protobuf:"bytes,5,opt,name=shape,casttype=OfferShape"`
 	// labels are added to the virtual nodes of the consumer. They are merged with the value
@@ -232,32 +234,33 @@ type IncomingPolicy struct {
 	// +optional
 	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,6,rep,name=labels"`
 	// storageClasses are the names of the StorageClasses that claims of the consumer may use, the
-	// default class first. At most 64. Empty uses the value policy.storageClasses of the
-	// installation.
+	// default class first. At most 64. If empty, the value policy.storageClasses of the
+	// installation is used.
 	// +optional
 	// +listType=atomic
 	StorageClasses []string `json:"storageClasses,omitempty" protobuf:"bytes,7,rep,name=storageClasses"`
 	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
-	// the default class first; an Ingress with another class is refused. At most 64. Empty uses the
-	// value policy.ingressClasses of the installation.
+	// the default class first; an Ingress with another class is refused. At most 64. If empty, the
+	// value policy.ingressClasses of the installation is used.
 	// +optional
 	// +listType=atomic
 	IngressClasses []string `json:"ingressClasses,omitempty" protobuf:"bytes,8,rep,name=ingressClasses"`
 	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
-	// default class first; a Service with another class is refused. At most 64. Empty uses the
-	// value policy.loadBalancerClasses of the installation.
+	// default class first; a Service with another class is refused. At most 64. If empty, the
+	// value policy.loadBalancerClasses of the installation is used.
 	// +optional
 	// +listType=atomic
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty" protobuf:"bytes,9,rep,name=loadBalancerClasses"`
 	// orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for
 	// example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s
-	// keeps them without a limit. Empty uses the value policy.orphanTTL of the installation, which
-	// is 0s by default. It does not apply to a consumer that has never sent a heartbeat.
+	// keeps them without a limit. If empty, the value policy.orphanTTL of the installation is
+	// used, which is 0s by default. It does not apply to a consumer that has never sent a
+	// heartbeat.
 	// +optional
 	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty" protobuf:"bytes,10,opt,name=orphanTTL"`
 	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
-	// without a claim. Empty uses the value policy.externalVolumes of the installation, which is
-	// empty by default.
+	// without a claim. If empty, the value policy.externalVolumes of the installation is used,
+	// which is empty by default.
 	// +optional
 	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
 }

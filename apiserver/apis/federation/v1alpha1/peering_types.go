@@ -45,11 +45,11 @@ type PeeringSpec struct {
 	// +optional
 	Server string `json:"server,omitempty" protobuf:"bytes,3,opt,name=server"`
 	// caBundle holds the PEM encoded certificate authorities that the certificate of server is
-	// verified with. Empty uses the system's root certificates.
+	// verified with. If empty, the system's root certificates are used.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty" protobuf:"bytes,4,opt,name=caBundle"`
-	// proxyURL is the URL of an http or https proxy for connections to server. Empty connects
-	// directly.
+	// proxyURL is the URL of an http or https proxy for connections to server. If empty,
+	// connections are made directly.
 	// +optional
 	ProxyURL string `json:"proxyURL,omitempty" protobuf:"bytes,5,opt,name=proxyURL"`
 	// token is the token of the invitation, at most 16 KiB. It is required in the first POST with

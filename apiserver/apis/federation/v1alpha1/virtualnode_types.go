@@ -56,9 +56,9 @@ type VirtualNodeSpec struct {
 	// the value consumerAPIServer of the installation is empty.
 	// +optional
 	APIAccess APIAccess `json:"apiAccess,omitempty" protobuf:"bytes,7,opt,name=apiAccess,casttype=APIAccess"`
-	// reflection selects the objects of offloaded namespaces that are reflected to the provider. If
-	// a provider has several virtual nodes, only the reflection of the oldest VirtualNode applies.
-	// Empty uses the defaults.
+	// reflection selects the objects of offloaded namespaces that are reflected to the provider.
+	// If a provider has several virtual nodes, only the reflection of the oldest VirtualNode
+	// applies. If empty, the defaults are used.
 	// +optional
 	Reflection VirtualNodeReflection `json:"reflection,omitzero" protobuf:"bytes,8,opt,name=reflection"`
 	// offloadingPatch changes the remote pods of the virtual node. A change of excludedLabels,

@@ -117,8 +117,8 @@ type MoveTarget struct {
 	// +optional
 	NodeName string `json:"nodeName,omitempty" protobuf:"bytes,3,opt,name=nodeName"`
 	// storageClassName is the StorageClass of the target volume: in the local cluster any but the
-	// virtual StorageClass, on a provider one that it offers. Empty uses the default StorageClass
-	// of the target cluster.
+	// virtual StorageClass, on a provider one that it offers. If empty, the default
+	// StorageClass of the target cluster is used.
 	// +optional
 	StorageClassName string `json:"storageClassName,omitempty" protobuf:"bytes,4,opt,name=storageClassName"`
 }

@@ -33,12 +33,12 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// otherwise: a provider opens no connection to its consumers.
 	Server *string `json:"server,omitempty"`
 	// caBundle holds the PEM encoded certificate authorities that the certificate of server is
-	// verified with, at most 256 certificates and 256 KiB. Empty uses the system's root
-	// certificates.
+	// verified with, at most 256 certificates and 256 KiB. If empty, the system's root
+	// certificates are used.
 	CABundle []byte `json:"caBundle,omitempty"`
 	// proxyURL is the URL of an http or https proxy for connections to server, for example
 	// http://proxy.example.org:3128, without credentials. The proxy must support the method
-	// CONNECT. Empty connects directly. It is forbidden with mode InBand.
+	// CONNECT. If empty, connections are made directly. It is forbidden with mode InBand.
 	ProxyURL *string `json:"proxyURL,omitempty"`
 	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the
 	// installation namespace, whose key token holds the token of the invitation. It is required
@@ -62,7 +62,7 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// that the peer stores is not deleted.
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
 	// networking selects pod connectivity between the clusters. Both clusters must select the same
-	// value. Empty uses the value networking of the installation.
+	// value. If empty, the value networking of the installation is used.
 	Networking *federationv1alpha1.NetworkingMode `json:"networking,omitempty"`
 	// cordoned stops new pods in both directions, like kubectl cordon does for a node: the virtual
 	// nodes of the peer are cordoned, and offers to the peer contain no resources. Running pods are

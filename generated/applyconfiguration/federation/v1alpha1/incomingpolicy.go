@@ -18,7 +18,8 @@ import (
 type IncomingPolicyApplyConfiguration struct {
 	PeeringAnswerApplyConfiguration `json:""`
 	// sharePercent is the percentage of the allocatable resources of the shared nodes that the
-	// consumer is offered, 1 to 100. Empty uses the value policy.sharePercent of the installation.
+	// consumer is offered, 1 to 100. If empty, the value policy.sharePercent of the installation
+	// is used.
 	SharePercent *int32 `json:"sharePercent,omitempty"`
 	// limits is the maximum amount of each resource, including extended resources, that the
 	// consumer is offered; 0 offers none of the resource. requests.storage, persistentvolumeclaims
@@ -28,34 +29,36 @@ type IncomingPolicyApplyConfiguration struct {
 	Limits *v1.ResourceList `json:"limits,omitempty"`
 	// nodeSelector selects, by labels, the nodes that are shared with the consumer: offers are
 	// computed from their resources, and new pods of the consumer run only on them. A change does
-	// not affect running pods. Empty uses the value policy.nodeSelector of the installation.
+	// not affect running pods. If empty, the value policy.nodeSelector of the installation is
+	// used.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// shape selects how the shared nodes are offered. Empty uses the value policy.shape of the
-	// installation.
+	// shape selects how the shared nodes are offered. If empty, the value policy.shape of the
+	// installation is used.
 	Shape *federationv1alpha1.OfferShape `json:"shape,omitempty"`
 	// labels are added to the virtual nodes of the consumer. They are merged with the value
 	// clusterLabels of the installation, and override its labels with the same keys.
 	Labels map[string]string `json:"labels,omitempty"`
 	// storageClasses are the names of the StorageClasses that claims of the consumer may use, the
-	// default class first. At most 64. Empty uses the value policy.storageClasses of the
-	// installation.
+	// default class first. At most 64. If empty, the value policy.storageClasses of the
+	// installation is used.
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
-	// the default class first; an Ingress with another class is refused. At most 64. Empty uses the
-	// value policy.ingressClasses of the installation.
+	// the default class first; an Ingress with another class is refused. At most 64. If empty, the
+	// value policy.ingressClasses of the installation is used.
 	IngressClasses []string `json:"ingressClasses,omitempty"`
 	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
-	// default class first; a Service with another class is refused. At most 64. Empty uses the
-	// value policy.loadBalancerClasses of the installation.
+	// default class first; a Service with another class is refused. At most 64. If empty, the
+	// value policy.loadBalancerClasses of the installation is used.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
 	// orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for
 	// example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s
-	// keeps them without a limit. Empty uses the value policy.orphanTTL of the installation, which
-	// is 0s by default. It does not apply to a consumer that has never sent a heartbeat.
+	// keeps them without a limit. If empty, the value policy.orphanTTL of the installation is
+	// used, which is 0s by default. It does not apply to a consumer that has never sent a
+	// heartbeat.
 	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty"`
 	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
-	// without a claim. Empty uses the value policy.externalVolumes of the installation, which is
-	// empty by default.
+	// without a claim. If empty, the value policy.externalVolumes of the installation is used,
+	// which is empty by default.
 	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
 }
 

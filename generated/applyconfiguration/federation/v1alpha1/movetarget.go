@@ -21,8 +21,8 @@ type MoveTargetApplyConfiguration struct {
 	// the provider. If it is empty, the scheduler of the target cluster selects the node.
 	NodeName *string `json:"nodeName,omitempty"`
 	// storageClassName is the StorageClass of the target volume: in the local cluster any but the
-	// virtual StorageClass, on a provider one that it offers. Empty uses the default StorageClass
-	// of the target cluster.
+	// virtual StorageClass, on a provider one that it offers. If empty, the default
+	// StorageClass of the target cluster is used.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 

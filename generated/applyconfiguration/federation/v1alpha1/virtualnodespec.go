@@ -36,9 +36,9 @@ type VirtualNodeSpecApplyConfiguration struct {
 	// cluster with tokens of their ServiceAccounts. The default is Consumer. Pods have no access if
 	// the value consumerAPIServer of the installation is empty.
 	APIAccess *federationv1alpha1.APIAccess `json:"apiAccess,omitempty"`
-	// reflection selects the objects of offloaded namespaces that are reflected to the provider. If
-	// a provider has several virtual nodes, only the reflection of the oldest VirtualNode applies.
-	// Empty uses the defaults.
+	// reflection selects the objects of offloaded namespaces that are reflected to the provider.
+	// If a provider has several virtual nodes, only the reflection of the oldest VirtualNode
+	// applies. If empty, the defaults are used.
 	Reflection *VirtualNodeReflectionApplyConfiguration `json:"reflection,omitempty"`
 	// offloadingPatch changes the remote pods of the virtual node. A change of excludedLabels,
 	// excludedAnnotations, or additional tolerations applies to running pods; any other change
