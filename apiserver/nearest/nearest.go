@@ -17,6 +17,10 @@ import (
 func Name(unknown string, known []string) string {
 	found, least := "", max(1, len(unknown)/3)+1
 	for _, name := range known {
+		// The distance is at least the difference of the lengths. Clients choose the unknown name, and its length.
+		if max(len(unknown)-len(name), len(name)-len(unknown)) >= least {
+			continue
+		}
 		if d := distance(strings.ToLower(unknown), strings.ToLower(name)); d < least {
 			found, least = name, d
 		}

@@ -5,6 +5,7 @@ package nearest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -22,10 +23,11 @@ func TestNearestName(t *testing.T) {
 		{"more than a third of the letters", "knsxyz", ""},
 		{"another word", "colour", ""},
 		{"an empty name", "", ""},
+		{"a name of a megabyte", strings.Repeat("name", 1<<18), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := Name(test.unknown, known); got != test.want {
-				t.Errorf("the name nearest to %q is %q, want %q", test.unknown, got, test.want)
+				t.Errorf("the name nearest to %.40q is %q, want %q", test.unknown, got, test.want)
 			}
 		})
 	}
