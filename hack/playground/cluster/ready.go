@@ -22,21 +22,18 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// The deadlines are long enough for a busy machine. A daemon that ends is detected earlier.
-const (
-	serverDeadline = 3 * time.Minute
-	nodeDeadline   = 3 * time.Minute
-)
+// readyDeadline is long enough for a busy machine. A daemon that ends is detected earlier.
+const readyDeadline = 3 * time.Minute
 
 // WaitForServer waits until the API server is ready. It fails if etcd or the API server ends, or after
-// serverDeadline.
+// readyDeadline.
 func (c *Cluster) WaitForServer(ctx context.Context) error {
 	client, err := c.httpClient()
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	return poll(ctx, serverDeadline, func() error {
+	return poll(ctx, func() error {
 		return c.checkServer(ctx, client)
 	}, func() error {
 		return c.checkDaemons(c.ControlPlane(), "etcd", "kube-apiserver")
@@ -92,11 +89,11 @@ func get(ctx context.Context, client *http.Client, url string) error {
 }
 
 // WaitForContainerd waits until containerd on a node accepts connections. It fails if containerd ends, or after
-// nodeDeadline.
+// readyDeadline.
 func (c *Cluster) WaitForContainerd(ctx context.Context, n *state.Node) error {
 	// The path leads to the socket in the mount namespace of the node.
 	socket := fmt.Sprintf("/proc/%d/root/run/containerd/containerd.sock", n.Holder.PID)
-	return poll(ctx, nodeDeadline, func() error {
+	return poll(ctx, func() error {
 		connection, err := net.Dial("unix", socket)
 		if err != nil {
 			return fmt.Errorf("connecting to containerd on %s: %w", n.Name, err)
@@ -108,7 +105,7 @@ func (c *Cluster) WaitForContainerd(ctx context.Context, n *state.Node) error {
 }
 
 // WaitForKubelet waits until the kubelet of a node is healthy, which the Node does not show: it stays Ready for
-// some time after the kubelet ends. It fails if the kubelet ends, or after nodeDeadline.
+// some time after the kubelet ends. It fails if the kubelet ends, or after readyDeadline.
 func (c *Cluster) WaitForKubelet(ctx context.Context, n *state.Node) error {
 	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -121,7 +118,7 @@ func (c *Cluster) WaitForKubelet(ctx context.Context, n *state.Node) error {
 			return connection, errors.Join(enterErr, err)
 		},
 	}}
-	return poll(ctx, nodeDeadline, func() error {
+	return poll(ctx, func() error {
 		return get(ctx, client, "http://127.0.0.1:10248/healthz")
 	}, func() error {
 		return c.checkDaemons(n, "kubelet")
@@ -148,7 +145,7 @@ func (c *Cluster) Apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return poll(ctx, serverDeadline, func() error {
+	return poll(ctx, func() error {
 		return c.kubectl(ctx, manifests, "apply", "--server-side", "--force-conflicts",
 			"--field-manager=playground", "-f", "-")
 	}, func() error {
@@ -163,7 +160,7 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 		{"rollout", "status", "--namespace=kube-system", "deployment/coredns"},
 		{"rollout", "status", "--namespace=kube-system", "daemonset/local-provisioner"},
 	} {
-		err := poll(ctx, nodeDeadline, func() error {
+		err := poll(ctx, func() error {
 			return c.kubectl(ctx, nil, append(args, "--timeout=5s")...)
 		}, c.checkAllDaemons)
 		if err != nil {
@@ -212,9 +209,9 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (st
 	return stdout.String(), nil
 }
 
-// poll calls check until it succeeds. It fails if alive returns an error, or after the deadline.
-func poll(ctx context.Context, deadline time.Duration, check, alive func() error) error {
-	timeout := time.NewTimer(deadline)
+// poll calls check until it succeeds. It fails if alive returns an error, or after readyDeadline.
+func poll(ctx context.Context, check, alive func() error) error {
+	timeout := time.NewTimer(readyDeadline)
 	defer timeout.Stop()
 	looked := time.Now()
 	for {
@@ -232,7 +229,7 @@ func poll(ctx context.Context, deadline time.Duration, check, alive func() error
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-timeout.C:
-			return errors.Join(fmt.Errorf("not ready after %s", deadline), err)
+			return errors.Join(fmt.Errorf("not ready after %s", readyDeadline), err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

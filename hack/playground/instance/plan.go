@@ -80,7 +80,8 @@ func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 		pods, podsAsked := asked(w.PodCIDRs, name, DefaultPodCIDR)
 		services, servicesAsked := asked(w.ServiceCIDRs, name, DefaultServiceCIDR)
 		c, err := i.Cluster(name)
-		if err != nil {
+		switch {
+		case err != nil:
 			if err := state.CheckCIDRs(name, pods, services, w.Pool); err != nil {
 				return err
 			}
@@ -96,9 +97,9 @@ func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 			i.Clusters = append(i.Clusters, c)
 			c.Audit = w.Audit != nil && *w.Audit
 			c.Durable = w.Durable != nil && *w.Durable
-		} else if podsAsked && pods != c.PodCIDR || servicesAsked && services != c.ServiceCIDR {
+		case podsAsked && pods != c.PodCIDR || servicesAsked && services != c.ServiceCIDR:
 			return fixed(i, "cluster %s runs with pods in %s and Services in %s", name, c.PodCIDR, c.ServiceCIDR)
-		} else if w.Audit != nil && *w.Audit != c.Audit || w.Durable != nil && *w.Durable != c.Durable {
+		case w.Audit != nil && *w.Audit != c.Audit || w.Durable != nil && *w.Durable != c.Durable:
 			return fixed(i, "cluster %s runs with --audit=%t and --durable=%t", name, c.Audit, c.Durable)
 		}
 		if err := resize(c, w); err != nil {
