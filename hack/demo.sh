@@ -318,7 +318,7 @@ for from in pod node; do
     [[ " ${seen[*]} " == *" ${answer} "* ]] || seen+=("${answer}")
     [[ ${#seen[@]} -lt 2 ]] || break
   done
-  [[ ${#seen[@]} == 2 ]] || { echo "  a ${from} of rome reached Service web only on ${seen[*]} only" >&2; exit 1; }
+  [[ ${#seen[@]} == 2 ]] || { echo "  a ${from} of rome reached Service web on ${seen[*]} only" >&2; exit 1; }
   echo "  a ${from} of rome reaches Service web on ${seen[0]} and ${seen[1]}"
 done
 

@@ -49,7 +49,7 @@ groups() {
 demo() {
   local log=_output/demo.log result
   make demo "$1" | tee "${log}" || return 1
-  for result in 'a pod of rome gets answers of Service web from ' 'a node of rome gets answers of Service web from ' \
+  for result in 'a pod of rome reaches Service web on ' 'a node of rome reaches Service web on ' \
     '"paid":"13.20 EUR"' '1000 | 100000'; do
     grep --quiet --fixed-strings -- "${result}" "${log}" || { echo "the demo does not print: ${result}" >&2; return 1; }
   done
