@@ -9,17 +9,15 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"unicode"
+
+	"liqo.io/federation/hack/tools/pages"
 )
 
 var (
 	fence      = regexp.MustCompile("^ {0,3}(```+|~~~+)")
 	inlineCode = regexp.MustCompile("(`+)[^`].*?(`+)")
-	heading    = regexp.MustCompile(`^#{1,6} +(.+?) *#*$`)
 	// link matches the target of a link or an image, up to a title.
 	link = regexp.MustCompile(`\]\(<?([^()\s<>]+(?:\([^()\s]*\))?[^()\s<>]*)>?(?: +"[^"]*")?\)`)
-	// linkText matches a link in a heading, of which the anchor has the text alone.
-	linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
 // page is a Markdown page: its links by line, and the anchors of its headings.
@@ -53,8 +51,8 @@ func parse(text string) page {
 		if open != "" {
 			continue
 		}
-		if match := heading.FindStringSubmatch(line); match != nil {
-			p.add(anchor(match[1]))
+		if anchor := pages.Anchor(line); anchor != "" {
+			p.add(anchor)
 		}
 		for _, match := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(line, "code"), -1) {
 			p.links = append(p.links, reference{number, match[1]})
@@ -70,21 +68,6 @@ func (p page) add(anchor string) {
 		unique = fmt.Sprintf("%s-%d", anchor, i)
 	}
 	p.anchors[unique] = true
-}
-
-// anchor returns the anchor that code hosts make of a heading. The function slugify in hack/docs/config.mjs does the
-// same for the site.
-func anchor(heading string) string {
-	heading = linkText.ReplaceAllString(heading, "$1")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsMark(r), unicode.IsNumber(r):
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, heading)
 }
 
 // checkPages returns a line for each link of the Markdown pages among files that leads to no file, or to no heading.

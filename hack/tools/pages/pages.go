@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages reads the fenced blocks of Markdown pages.
+// Package pages reads the fenced blocks and the headings of Markdown pages.
 package pages
 
 import (
@@ -21,8 +21,9 @@ const (
 )
 
 var (
-	fence    = regexp.MustCompile("^( *)(```+)(.*)$")
-	heading  = regexp.MustCompile(`^#{1,6} +(.+?) *#*$`)
+	fence   = regexp.MustCompile("^( *)(```+)(.*)$")
+	heading = regexp.MustCompile(`^#{1,6} +(.+?) *#*$`)
+	// linkText matches a link in a heading, of which the anchor has the text alone.
 	linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	// target matches a command that only makes a target.
 	target = regexp.MustCompile(`^make ([a-z0-9-]+)( +#.*)?$`)
@@ -57,8 +58,8 @@ func Parse(text string) []Block {
 		case mark != "":
 			blocks[len(blocks)-1].Text += strings.TrimPrefix(line, indent) + "\n"
 		default:
-			if match := heading.FindStringSubmatch(line); match != nil {
-				section = anchor(match[1])
+			if anchor := Anchor(line); anchor != "" {
+				section = anchor
 			}
 		}
 	}
@@ -90,8 +91,13 @@ func (b Block) Targets() []string {
 	return targets
 }
 
-// anchor returns the anchor of a heading on code hosts, without the number of a repeated heading.
-func anchor(heading string) string {
+// Anchor returns the anchor that code hosts make of the heading on a line, without the number of a repeated heading.
+// It is empty if the line is no heading. The function slugify in hack/docs/config.mjs does the same for the site.
+func Anchor(line string) string {
+	match := heading.FindStringSubmatch(line)
+	if match == nil {
+		return ""
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == ' ':
@@ -100,5 +106,5 @@ func anchor(heading string) string {
 			return unicode.ToLower(r)
 		}
 		return -1
-	}, linkText.ReplaceAllString(heading, "$1"))
+	}, linkText.ReplaceAllString(match[1], "$1"))
 }

@@ -39,3 +39,17 @@ func TestCommandsAreThoseThatATestRuns(t *testing.T) {
 		}
 	}
 }
+
+func TestAnchorsAreThoseOfCodeHosts(t *testing.T) {
+	for heading, want := range map[string]string{
+		"When a remote node is lost":                   "when-a-remote-node-is-lost",
+		"The virtual StorageClass: events, and more":   "the-virtual-storageclass-events-and-more",
+		"`kubectl get` — what it prints":               "kubectl-get--what-it-prints",
+		"The gateway's Service":                        "the-gateways-service",
+		"[verbs](verbs.md) of `snake_case`/API-groups": "verbs-of-snake_caseapi-groups",
+	} {
+		if got := Anchor("## " + heading); got != want {
+			t.Errorf("anchor of %q is %q, want %q", heading, got, want)
+		}
+	}
+}
