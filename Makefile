@@ -88,13 +88,14 @@ test-changed: packages ## Run the unit tests that changes since commit BASE can 
 .PHONY: test-integration
 test-integration: packages playground ## Test the API server and controllers with a real kube-apiserver and etcd.
 	$(PLAYGROUND) build --only etcd,helm,kube-apiserver,kube-controller-manager,kube-scheduler,kubectl
-	go test -count=1 -timeout=30m ./test/integration/...
+	@hack/gotest.sh integration standard-quiet -count=1 -timeout=30m ./test/integration/...
 
 .PHONY: test-netns
 test-netns: packages ## Test the network agents with a real kernel, in network namespaces.
 	@mkdir -p bin
 	go test -c -tags netns -o bin/netns.test ./test/netns
-	unshare --net --mount bin/netns.test -test.v -test.timeout=20m
+	@hack/gotest.sh netns standard-verbose --raw-command \
+	  go tool test2json -t -p ./test/netns unshare --net --mount bin/netns.test -test.v=test2json -test.timeout=20m
 
 .PHONY: test-e2e
 test-e2e: packages images ## Test peered clusters, with injected failures; GROUP=network,storage selects groups.

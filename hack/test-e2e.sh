@@ -2,8 +2,7 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs the end-to-end tests on two clusters of their own, and prints the output of failed tests again at
-# the end. Arguments are passed to go test:
+# Runs the end-to-end tests on two clusters of their own. Arguments are passed to go test:
 #   -groups=network,storage  runs these groups, in this order
 #   -layout=three            uses three clusters, a hub and two leaves
 # Environment:
@@ -13,14 +12,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 instance=${E2E_INSTANCE:-e2e}
-record=_output/$instance.json
 
 # The tests delete their clusters when they end. If they are interrupted, this deletes the clusters.
 finish() {
   local status=$?
   [[ $status == 0 ]] || keep_logs
   [[ ${E2E_KEEP:-} == 1 ]] || .playground/bin/playground --instance "$instance" down
-  [[ $status == 0 ]] || failures
 }
 trap finish EXIT
 
@@ -37,13 +34,4 @@ keep_logs() {
   done
 }
 
-# failures prints the output of the failed tests.
-failures() {
-  printf '\nFailed tests (all output is in %s):\n' "$record"
-  jq -rjs '(map(select(.Action == "fail").Test) | unique) as $failed
-    | .[] | select(.Action == "output" and (.Test | IN($failed[])))
-    | .Output | select(startswith("=== ") | not)' "$record"
-}
-
-mkdir -p _output
-go test -tags e2e -count=1 -timeout=60m -json ./test/e2e "$@" | tee "$record" | jq -j --unbuffered '.Output // empty'
+hack/gotest.sh "$instance" standard-verbose -tags e2e -count=1 -timeout=60m ./test/e2e "$@"

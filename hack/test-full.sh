@@ -65,7 +65,7 @@ case ${part} in
     ;;
   properties)
     run env RAPID_CHECKS=5000 hack/test-unit.sh -count=1 -timeout=60m
-    run env SAGA=all go test -count=1 -timeout=30m ./test/saga ./controllers/storage/move
+    run env SAGA=all hack/gotest.sh saga standard-quiet -count=1 -timeout=30m ./test/saga ./controllers/storage/move
     run hack/fuzz.sh 30s
     ;;
   layouts)

@@ -13,5 +13,5 @@ tested='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 
 for module in . hack/playground; do
   mapfile -t packages < <(cd "${module}" && go list -f "${tested}" ./... | grep -v '^liqo.io/federation/test/integration')
-  (cd "${module}" && go test -race "$@" "${packages[@]}")
+  (cd "${module}" && "${OLDPWD}/hack/gotest.sh" "unit-$(basename "$(go list -m)")" standard-quiet -race "$@" "${packages[@]}")
 done
