@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -84,7 +85,7 @@ func moverPod() *corev1.Pod {
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: ptr.To(false),
 			Containers: []corev1.Container{{
-				Name: "mover", Image: "liqo.io/federation-mover:dev", Args: []string{"send"},
+				Name: "mover", Image: "liqo.io/federation-mover:" + compatibility.Version, Args: []string{"send"},
 				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false),
 					Capabilities: &corev1.Capabilities{
 						Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"CHOWN", "DAC_OVERRIDE"},
