@@ -126,7 +126,7 @@ func (m *move) record(report mover.Report) {
 	p.BytesCopied, p.FilesCopied, p.BytesPerSecond = report.BytesCopied, report.FilesCopied, report.BytesPerSecond
 	p.RemainingSeconds = nil
 	if report.State == mover.StateCopying {
-		p.RemainingSeconds = &report.RemainingSeconds
+		p.RemainingSeconds = report.RemainingSeconds
 	}
 	switch report.State {
 	case mover.StateConnecting:

@@ -12,17 +12,17 @@ import (
 // progress has the values in one line of rsync's option --info=progress2.
 type progress struct {
 	// bytes is how many bytes rsync has processed.
-	bytes int64
-	// bytesPerSecond is the rate, and remainingSeconds the expected time until the end.
-	bytesPerSecond, remainingSeconds int64
+	bytes          int64
+	bytesPerSecond int64
 	// left is how many of all names rsync has not checked yet.
 	left, all int64
 }
 
 // progressLine matches a line of progress, for example "    1048576  50%    1.00MB/s    0:00:02 (xfr#1, to-chk=1/3)".
+// The time is the elapsed one in lines with xfr, which rsync prints after each file, and the remaining one in others.
 var progressLine = regexp.MustCompile(`^\s*([0-9,]{1,24})\s+[0-9]{1,3}%\s+` +
 	`([0-9]{1,12}(?:\.[0-9]{1,3})?)([kMGT]?)B/s\s+` +
-	`([0-9]{1,9}):([0-9]{2}):([0-9]{2})(?:\s+\(xfr#[0-9]+, (?:to|ir)-chk=([0-9]{1,15})/([0-9]{1,15})\))?\s*$`)
+	`[0-9]{1,9}:[0-9]{2}:[0-9]{2}(?:\s+\(xfr#[0-9]+, (?:to|ir)-chk=([0-9]{1,15})/([0-9]{1,15})\))?\s*$`)
 
 // units has the factors of the unit prefixes that rsync prints.
 var units = map[string]float64{"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -46,10 +46,9 @@ func parseProgress(line []byte) (progress, bool) {
 		rate = 0
 	}
 	return progress{
-		bytes:            number(1),
-		bytesPerSecond:   int64(rate * units[string(match[3])]),
-		remainingSeconds: number(4)*3600 + number(5)*60 + number(6),
-		left:             number(7), all: number(8),
+		bytes:          number(1),
+		bytesPerSecond: int64(rate * units[string(match[3])]),
+		left:           number(4), all: number(5),
 	}, true
 }
 

@@ -45,9 +45,11 @@ type Report struct {
 	// has.
 	FilesTotal  int64 `json:"filesTotal,omitempty"`
 	FilesCopied int64 `json:"filesCopied,omitempty"`
-	// BytesPerSecond is the rate of the current pass, and RemainingSeconds its expected remaining time.
-	BytesPerSecond   int64 `json:"bytesPerSecond,omitempty"`
-	RemainingSeconds int64 `json:"remainingSeconds,omitempty"`
+	// BytesPerSecond is the rate of the current pass.
+	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
+	// RemainingSeconds is the expected time until the first pass ends; nil without a rate. In later passes, it is not
+	// known which files have changed.
+	RemainingSeconds *int64 `json:"remainingSeconds,omitempty"`
 }
 
 // maxMessage is the maximum length of a report's message, in bytes.
@@ -70,9 +72,12 @@ func ParseReport(log string) (Report, bool) {
 		r.Message = sanitize(r.Message)
 		r.Passes = max(r.Passes, 0)
 		for _, n := range []*int64{
-			&r.BytesTotal, &r.BytesCopied, &r.FilesTotal, &r.FilesCopied, &r.BytesPerSecond, &r.RemainingSeconds,
+			&r.BytesTotal, &r.BytesCopied, &r.FilesTotal, &r.FilesCopied, &r.BytesPerSecond,
 		} {
 			*n = max(*n, 0)
+		}
+		if r.RemainingSeconds != nil {
+			*r.RemainingSeconds = max(*r.RemainingSeconds, 0)
 		}
 		return r, true
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 )
 
 const (
@@ -195,16 +196,19 @@ func (s *sender) pass(ctx context.Context, last bool) error {
 	}
 	s.report.Passes++
 	s.report.BytesCopied, s.report.FilesCopied = s.report.BytesTotal, s.report.FilesTotal
-	s.report.BytesPerSecond, s.report.RemainingSeconds = 0, 0
+	s.report.BytesPerSecond, s.report.RemainingSeconds = 0, nil
 	return nil
 }
 
 func (s *sender) progress(p progress) {
+	s.report.BytesPerSecond, s.report.RemainingSeconds = p.bytesPerSecond, nil
 	if s.report.Passes == 0 {
 		s.report.BytesCopied = min(p.bytes, s.report.BytesTotal)
 		s.report.FilesCopied = max(0, min(p.all-p.left, s.report.FilesTotal))
+		if p.bytesPerSecond > 0 {
+			s.report.RemainingSeconds = ptr.To((s.report.BytesTotal - s.report.BytesCopied) / p.bytesPerSecond)
+		}
 	}
-	s.report.BytesPerSecond, s.report.RemainingSeconds = p.bytesPerSecond, p.remainingSeconds
 	if time.Since(s.reported) >= reportInterval {
 		s.write(StateCopying, "")
 	}
