@@ -122,7 +122,6 @@ func installationFollowsThePages(t *testing.T) {
 		}
 	})
 	runsThePage(t, rome, "install.md")
-	kubectl(t, milan, "delete", "peeringtoken", "rome", "--ignore-not-found")
 	runsThePage(t, milan, "operations.md#uninstall")
 	kubectl(t, rome, "delete", "namespace", "demo", "--timeout=110s")
 	uninstallsFromBothClusters(t)
