@@ -17,9 +17,12 @@ const pages = process.env.PAGES
 // linkedFiles are the files of the checkout, except pages, that pages link to. The site gets copies of them.
 const linkedFiles = new Set()
 
-// style widens the text to code blocks of a hundred columns, and joins the lines of drawings in them.
+// style widens the text to code blocks of a hundred columns, and joins the lines of drawings in them. On narrower screens
+// the headings at the right side give way to the text.
 const style = `
   .VPDoc.has-aside .content-container { max-width: 860px !important; }
+  @media (max-width: 1500px) { .VPDoc .aside { display: none !important; } }
+  .vp-doc table { font-size: 14px; }
   .vp-doc div[class*='language-'] code { font-size: 13px; line-height: 1.4; }
 `
 
