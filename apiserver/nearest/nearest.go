@@ -12,9 +12,43 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Name returns the known name with the fewest changed, inserted, deleted or swapped letters, regardless of case. It
-// returns the first such name, and an empty string if more than a third of the unknown name's letters differ.
+// Name returns the known name with the fewest changed, inserted, deleted or swapped letters, regardless of case. If more
+// than a third of the unknown name's letters differ from every known name, it returns the name of the nearest length
+// that contains the unknown name or is contained in it, for example clusterName for cluster, and otherwise an empty
+// string. Of several such names it returns the first.
 func Name(unknown string, known []string) string {
+	if name := misspelt(unknown, known); name != "" {
+		return name
+	}
+	return containing(unknown, known)
+}
+
+const (
+	// minContained is the minimum length of a name that another one contains, in bytes.
+	minContained = 4
+	// maxUnknown is the maximum length of an unknown name that is searched for known ones, in bytes.
+	maxUnknown = 64
+)
+
+func containing(unknown string, known []string) string {
+	if len(unknown) > maxUnknown {
+		return ""
+	}
+	found, least := "", maxUnknown
+	for _, name := range known {
+		shorter, longer := unknown, name
+		if len(shorter) > len(longer) {
+			shorter, longer = longer, shorter
+		}
+		if d := len(longer) - len(shorter); len(shorter) >= minContained && d < least &&
+			strings.Contains(strings.ToLower(longer), strings.ToLower(shorter)) {
+			found, least = name, d
+		}
+	}
+	return found
+}
+
+func misspelt(unknown string, known []string) string {
 	found, least := "", max(1, len(unknown)/3)+1
 	for _, name := range known {
 		// The distance is at least the difference of the lengths. Clients choose the unknown name, and its length.
