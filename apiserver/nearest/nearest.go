@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Name returns the known name with the fewest changed, inserted, deleted or swapped letters, regardless of case. If more
-// than a third of the unknown name's letters differ from every known name, it returns the name of the nearest length
-// that contains the unknown name or is contained in it, for example clusterName for cluster, and otherwise an empty
-// string. Of several such names it returns the first.
+// Name returns the known name with the fewest changed, inserted, deleted or swapped letters, regardless of case. If
+// more than a third of the unknown name's letters differ from every known name, it returns the name of the nearest
+// length that contains the unknown name or is contained in it, for example clusterName for cluster, and otherwise an
+// empty string. Of several such names it returns the first.
 func Name(unknown string, known []string) string {
 	if name := misspelt(unknown, known); name != "" {
 		return name
