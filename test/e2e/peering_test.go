@@ -74,6 +74,8 @@ func placesPods(t *testing.T, c *harness.Cluster) {
 		}
 		return strings.Contains(err.Error(), "no params found"), err.Error(), nil
 	})
+	// The step that needs this state may compare the clusters with a snapshot that it takes later.
+	kubectl(t, c, "delete", "namespace", namespace, "--timeout="+soon.String())
 }
 
 // installs installs the product on a cluster, with a region label and with values in the format
