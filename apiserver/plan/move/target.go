@@ -43,7 +43,8 @@ func (r Request) target(source end) (end, field.ErrorList) {
 			}
 		}
 		return end{}, field.ErrorList{invalid(r.targetPath(), requested.ClusterName,
-			"no ForeignCluster has this name; kubectl get foreignclusters lists them")}
+			"no ForeignCluster has this name; kubectl get foreignclusters lists them, and "+
+				"target.local: true selects the local cluster")}
 	case source.provider != nil:
 		return r.remoteTarget(source.provider)
 	}

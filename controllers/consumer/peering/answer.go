@@ -24,6 +24,10 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
+// unreachableMessage has the URL of the provider and the reason.
+const unreachableMessage = "The provider at %s cannot be reached: %s. The request is retried. If the provider runs, " +
+	"correct spec.server, or the network between the clusters."
+
 // deny sets the phase, reason and message of the outgoing direction and of the consumer's identity,
 // for an obstacle that an administrator has to remove. Its outcome stops the steps and retries after
 // deniedRetry.
@@ -48,8 +52,7 @@ func refused(p *foreigncluster.Pass, err error) (foreigncluster.Outcome, error) 
 	server := p.ForeignCluster.Spec.Server
 	switch why := remote.Describe(err); {
 	case remote.Unreachable(err):
-		pend(p, foreigncluster.ReasonProviderUnreachable,
-			"The provider at %s cannot be reached: %s. The request is retried.", server, why)
+		pend(p, foreigncluster.ReasonProviderUnreachable, unreachableMessage, server, why)
 	case apierrors.IsNotFound(err):
 		return deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonVersionsDiffer,
 			"The cluster at %s does not serve %s: Liqo Federation is not installed on it, or its version is not "+

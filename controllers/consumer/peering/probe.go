@@ -46,9 +46,8 @@ func (s *probeStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (fore
 		return out, nil
 	default:
 		p.Unready = &foreigncluster.Verdict{
-			Reason: foreigncluster.ReasonProviderUnreachable,
-			Message: fmt.Sprintf("The provider at %s cannot be reached: %s. The request is retried.",
-				p.ForeignCluster.Spec.Server, remote.Describe(err)),
+			Reason:  foreigncluster.ReasonProviderUnreachable,
+			Message: fmt.Sprintf(unreachableMessage, p.ForeignCluster.Spec.Server, remote.Describe(err)),
 		}
 		return foreigncluster.Outcome{After: unreachableRetry}, nil
 	}

@@ -15,8 +15,8 @@ import (
 // CheckName fails with BadRequest if the body of a request has another name than its path.
 func CheckName(name string, body metav1.Object) error {
 	if body.GetName() != "" && body.GetName() != name {
-		return apierrors.NewBadRequest(fmt.Sprintf("the name in the body is %q, but in the path %q", body.GetName(),
-			name))
+		return apierrors.NewBadRequest(fmt.Sprintf("metadata.name of the body is %q, but the path has %q; use the "+
+			"same name, or omit metadata.name", body.GetName(), name))
 	}
 	return nil
 }
