@@ -241,7 +241,7 @@ func TestRefusedMovesWriteNothing(t *testing.T) {
 	}{
 		{"no virtual volume", nil, "other", toMilan(), http.StatusNotFound, "only claims of the virtual storage class"},
 		{"another name", nil, "", toMilan(func(m *federation.Move) { m.Name = "other" }), http.StatusBadRequest,
-			"in the path"},
+			"the path has"},
 		{"another uid", nil, "", toMilan(func(m *federation.Move) { m.UID = "x" }), http.StatusConflict, "uid"},
 		{"an old version", nil, "", toMilan(func(m *federation.Move) { m.ResourceVersion = "x" }), http.StatusConflict,
 			"resourceVersion"},
