@@ -245,7 +245,7 @@ func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 func TestInvalidPoliciesAreRefused(t *testing.T) {
 	policy := DefaultPolicy()
 	policy.SharePercent, policy.ChangePercent = 0, 101
-	policy.Limits = map[string]string{"a b": "1", "cpu": "-1"}
+	policy.Limits = map[string]string{"a b": "1", "cpu": "-1", "cpus": "1"}
 	policy.NodeSelector = map[string]string{"a b": "c"}
 	policy.ReflectedKinds = []string{"pods"}
 	errs := policy.Validate()
@@ -254,7 +254,7 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 		all = append(all, err.Error())
 	}
 	for _, want := range []string{
-		"--policy-share-percent 0", "--policy-change-percent 101", "--policy-limits a b=1", "--policy-limits cpu=-1",
+		"--policy-share-percent 0", "--policy-change-percent 101", "--policy-limits a b=1", "--policy-limits cpu=-1", "did you mean cpu?",
 		"--policy-node-selector a b=c", "--policy-reflected-kinds",
 	} {
 		if !strings.Contains(strings.Join(all, "\n"), want) {

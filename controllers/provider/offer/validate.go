@@ -29,6 +29,9 @@ func (p *Policy) Validate() []error {
 	}
 	for name, value := range p.Limits {
 		problems := validation.IsQualifiedName(name)
+		if problem := federationvalidation.UnknownQuotaResource(name); problem != "" {
+			problems = append(problems, problem)
+		}
 		if class, ofClass := v1alpha1.ClassOfStorage(corev1.ResourceName(name)); ofClass {
 			problems = append(problems, validation.IsDNS1123Subdomain(class)...)
 		}

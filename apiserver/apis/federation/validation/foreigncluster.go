@@ -32,13 +32,15 @@ const (
 // ValidateForeignCluster validates a new foreign cluster.
 func ValidateForeignCluster(cluster *federation.ForeignCluster) field.ErrorList {
 	errs := clusterMetadata(cluster, false)
-	return append(errs, foreignClusterSpec(&cluster.Spec)...)
+	errs = append(errs, foreignClusterSpec(&cluster.Spec)...)
+	return append(errs, knownResources(&cluster.Spec, &federation.ForeignClusterSpec{})...)
 }
 
 // ValidateForeignClusterUpdate validates an update of a foreign cluster.
 func ValidateForeignClusterUpdate(cluster, old *federation.ForeignCluster) field.ErrorList {
 	errs := metadataUpdate(cluster, old)
 	errs = append(errs, foreignClusterSpec(&cluster.Spec)...)
+	errs = append(errs, knownResources(&cluster.Spec, &old.Spec)...)
 	return append(errs, onceSet(cluster.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 }
 
@@ -81,6 +83,13 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 		federation.NetworkingFlat, federation.NetworkingTunnel)...)
 	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, MaxDisconnectSeconds,
 		specPath.Child("disconnectTimeoutSeconds"))...)
+}
+
+// knownResources validates the names of the resources in a spec that are not in old.
+func knownResources(spec, old *federation.ForeignClusterSpec) field.ErrorList {
+	errs := newResources(spec.Resources, old.Resources, podResources, specPath.Child("resources"))
+	return append(errs, newResources(spec.IncomingPolicy.Limits, old.IncomingPolicy.Limits, quotaResources,
+		specPath.Child("incomingPolicy", "limits"))...)
 }
 
 // ValidatePeering validates the body of a PUT or PATCH request to the verb peer.

@@ -45,6 +45,8 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a negative quantity":     {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("cpu", "-1") }, []string{"spec.resources[cpu]"}},
 		"half a pod":              {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("pods", "0.5") }, []string{"spec.resources[pods]"}},
 		"an invalid resource":     {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("a b", "1") }, []string{"spec.resources[a b]"}},
+		"an unknown resource":     {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("cpus", "1") }, []string{"spec.resources[cpus]"}},
+		"storage of no quota":     {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("requests.storage", "1") }, []string{"spec.resources[requests.storage]"}},
 		"a negative timeout":      {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](-1) }, []string{"spec.disconnectTimeoutSeconds"}},
 		"a timeout of over a day": {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](86401) }, []string{"spec.disconnectTimeoutSeconds"}},
 		"a negative orphanTTL": {func(c *federation.ForeignCluster) {
@@ -111,6 +113,29 @@ func TestValidateForeignClusterUpdate(t *testing.T) {
 	identified.Spec.ClusterID = milanID
 	if errs := ValidateForeignClusterUpdate(identified, unidentified); len(errs) > 0 {
 		t.Errorf("the cluster ID cannot be set: %v", errs)
+	}
+}
+
+func TestResourcesAreKnownOrExtended(t *testing.T) {
+	const classStorage = "fast.storageclass.storage.k8s.io/requests.storage"
+	for name, want := range map[string]string{
+		"cpu": "", "memory": "", "pods": "", "ephemeral-storage": "", "hugepages-2Mi": "", "nvidia.com/gpu": "",
+		"requests.storage": "", "persistentvolumeclaims": "", classStorage: "",
+		"cpus": "cpu?", "mem": "memory", "request.storage": "requests.storage?", "Memory": "memory?",
+		"persistentvolumeclaim": "persistentvolumeclaims?", "storage": "requests.storage?", "requests.cpu": "extended resource",
+		"fast.storageclas.storage.k8s.io/requests.storage": "<class>.storageclass.storage.k8s.io/requests.storage?",
+	} {
+		cluster := goodCluster()
+		cluster.Spec.IncomingPolicy.Limits = quantities(name, "1")
+		errs := ValidateForeignCluster(cluster)
+		if (len(errs) > 0) != (want != "") || !strings.Contains(fmt.Sprint(errs.ToAggregate()), want) {
+			t.Errorf("%s: got %v, want an error with %q", name, errs, want)
+		}
+		// A name that an earlier version stored must not prevent other changes, for example of finalizers.
+		cluster.ResourceVersion = "1"
+		if errs := ValidateForeignClusterUpdate(cluster, cluster.DeepCopy()); len(errs) > 0 {
+			t.Errorf("%s is stored, and an update fails: %v", name, errs)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
@@ -26,7 +28,8 @@ const (
 func ValidateNamespaceOffloading(offloading *federation.NamespaceOffloading) field.ErrorList {
 	errs := metadata(offloading, true)
 	errs = append(errs, ValidateOffloadingName(offloading.Name)...)
-	return append(errs, namespaceOffloadingSpec(&offloading.Spec)...)
+	errs = append(errs, namespaceOffloadingSpec(&offloading.Spec)...)
+	return append(errs, nodeFields(&offloading.Spec.ClusterSelector)...)
 }
 
 // ValidateNamespaceOffloadingUpdate validates an update of a namespace offloading. The names of
@@ -34,6 +37,9 @@ func ValidateNamespaceOffloading(offloading *federation.NamespaceOffloading) fie
 func ValidateNamespaceOffloadingUpdate(offloading, old *federation.NamespaceOffloading) field.ErrorList {
 	errs := metadataUpdate(offloading, old)
 	errs = append(errs, namespaceOffloadingSpec(&offloading.Spec)...)
+	if !equality.Semantic.DeepEqual(offloading.Spec.ClusterSelector, old.Spec.ClusterSelector) {
+		errs = append(errs, nodeFields(&offloading.Spec.ClusterSelector)...)
+	}
 	errs = append(errs, immutable(offloading.Spec.NamespaceMappingStrategy, old.Spec.NamespaceMappingStrategy,
 		specPath.Child("namespaceMappingStrategy"))...)
 	return append(errs, immutable(offloading.Spec.RemoteNamespaceName, old.Spec.RemoteNamespaceName,
@@ -131,6 +137,19 @@ func nodeSelector(selector *corev1.NodeSelector, path *field.Path) field.ErrorLi
 		return fieldErrors(err, path)
 	}
 	return nil
+}
+
+// nodeFields validates that spec.clusterSelector has no field of nodes but metadata.name, the only one that Kubernetes
+// selects by. Versions up to v0.1.0 stored others.
+func nodeFields(selector *corev1.NodeSelector) field.ErrorList {
+	var errs field.ErrorList
+	for i, term := range selector.NodeSelectorTerms {
+		path := specPath.Child("clusterSelector", "nodeSelectorTerms").Index(i).Child("matchFields")
+		for j, requirement := range term.MatchFields {
+			errs = append(errs, oneOf(requirement.Key, path.Index(j).Child("key"), metav1.ObjectNameField)...)
+		}
+	}
+	return errs
 }
 
 func boundedRequirements(requirements []corev1.NodeSelectorRequirement, path *field.Path) field.ErrorList {

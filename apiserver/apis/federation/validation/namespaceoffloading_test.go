@@ -53,6 +53,10 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 		"an invalid key": {func(o *federation.NamespaceOffloading) {
 			o.Spec.ClusterSelector.NodeSelectorTerms[0] = term("a b", corev1.NodeSelectorOpExists)
 		}, []string{selector + "[0].matchExpressions[0].key"}},
+		"an unknown field of nodes": {func(o *federation.NamespaceOffloading) {
+			o.Spec.ClusterSelector.NodeSelectorTerms[0].MatchFields = []corev1.NodeSelectorRequirement{
+				{Key: "metadata.nam", Operator: corev1.NodeSelectorOpIn, Values: []string{"liqo-milan"}}}
+		}, []string{selector + "[0].matchFields[0].key"}},
 		"an empty term": {func(o *federation.NamespaceOffloading) {
 			o.Spec.ClusterSelector.NodeSelectorTerms[1] = corev1.NodeSelectorTerm{}
 		}, []string{selector + "[1]"}},
@@ -93,6 +97,13 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 		func(o *federation.NamespaceOffloading) { o.Spec.NamespaceMappingStrategy = federation.EnforceSameName },
 		[]string{"spec.namespaceMappingStrategy"}}
 	runUpdate(t, good, ValidateNamespaceOffloadingUpdate, spec)
+
+	stored := good.DeepCopy()
+	spec["an unknown field of nodes"].spoil(stored)
+	stored.ResourceVersion = "1"
+	if errs := ValidateNamespaceOffloadingUpdate(stored, stored.DeepCopy()); len(errs) > 0 {
+		t.Errorf("a field that an earlier version stored prevents updates: %v", errs)
+	}
 
 	good.Status = federation.NamespaceOffloadingStatus{
 		Phase: federation.OffloadingReady, RemoteNamespaceName: "web-rome-1a2b3c",

@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/nearest"
 )
 
 const maxResources = 64
@@ -42,6 +46,57 @@ func resources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 func countable(name corev1.ResourceName) bool {
 	return name == corev1.ResourcePods || name == corev1.ResourcePersistentVolumeClaims
 }
+
+// podResources are the resources of pods whose names have no domain, except huge pages.
+var podResources = []string{
+	string(corev1.ResourceCPU), string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage),
+	string(corev1.ResourcePods),
+}
+
+// quotaResources are the resources of a quota whose names have no domain, except huge pages, and the form of the names
+// that are made of a StorageClass.
+var quotaResources = append(slices.Clone(podResources), string(corev1.ResourceRequestsStorage),
+	string(corev1.ResourcePersistentVolumeClaims), string(v1alpha1.ClassStorage("<class>")))
+
+// newResources validates that the names of resources that are not in old are known. Names with a domain are extended
+// resources, and always valid. Versions up to v0.1.0 stored unknown names.
+func newResources(list, old corev1.ResourceList, known []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if _, stored := old[name]; stored {
+			continue
+		}
+		if problem := unknownResource(string(name), known); problem != "" {
+			errs = append(errs, field.Invalid(path.Key(truncate(string(name))), truncate(string(name)), problem))
+		}
+	}
+	return errs
+}
+
+// UnknownQuotaResource returns why a name in a list of limits is unknown, with the nearest known name; empty if it is
+// known.
+func UnknownQuotaResource(name string) string { return unknownResource(name, quotaResources) }
+
+func unknownResource(name string, known []string) string {
+	domain, _, extended := strings.Cut(name, "/")
+	switch {
+	case slices.Contains(known, name), strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
+		return ""
+	case v1alpha1.IsStorage(corev1.ResourceName(name)) && slices.Contains(known, string(corev1.ResourceRequestsStorage)):
+		return ""
+	case extended && domain != storageDomain && !strings.HasSuffix(domain, "."+storageDomain):
+		return ""
+	}
+	problem := "unknown resource: must be " + strings.Join(known, ", ") +
+		", hugepages-<size> or an extended resource, whose name has a domain, for example nvidia.com/gpu"
+	if name := nearest.Name(name, known); name != "" {
+		problem += "; did you mean " + name + "?"
+	}
+	return problem
+}
+
+// storageDomain is the domain of the quota resources of StorageClasses.
+const storageDomain = "storage.k8s.io"
 
 // requiredResources validates a list of resources that must not be empty.
 func requiredResources(list corev1.ResourceList, path *field.Path) field.ErrorList {
