@@ -6,6 +6,8 @@
 package negotiation
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -26,6 +28,11 @@ func WithReason(sentence, reason string) string {
 	return sentence + ": " + reason
 }
 
+// WithRemedy appends a sentence to a message that may end with an administrator's reason, without a full stop.
+func WithRemedy(message, sentence string) string {
+	return strings.TrimRight(message, ". ") + ". " + sentence
+}
+
 // Accepted returns the condition Accepted of a resource request or offer in a phase. It is True in
 // phase Accepted, and its reason is the phase.
 func Accepted(phase v1alpha1.NegotiationPhase, message string, generation int64) metav1.Condition {
@@ -37,4 +44,22 @@ func Accepted(phase v1alpha1.NegotiationPhase, message string, generation int64)
 		Type: v1alpha1.ConditionAccepted, Status: status, ObservedGeneration: generation,
 		Reason: string(phase), Message: message,
 	}
+}
+
+// Empty reports whether accepted offers exist, and contain no resources: no new pods are scheduled on the virtual nodes
+// of the consumer.
+func Empty(offers []v1alpha1.ResourceOffer) bool {
+	accepted := false
+	for i := range offers {
+		if offers[i].Status.Phase != v1alpha1.NegotiationAccepted || offers[i].Spec.Withdrawn {
+			continue
+		}
+		accepted = true
+		for _, quantity := range offers[i].Spec.Resources {
+			if !quantity.IsZero() {
+				return false
+			}
+		}
+	}
+	return accepted
 }

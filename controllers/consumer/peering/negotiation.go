@@ -14,6 +14,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/negotiation"
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
@@ -39,15 +40,27 @@ func (s *negotiationStep) Reconcile(ctx context.Context, p *foreigncluster.Pass)
 	p.ForeignCluster.Status.VirtualNodes = int32(len(nodes))
 	if hasAcceptedOffer(offers.Items) && len(nodes) > 0 {
 		foreigncluster.Outgoing.Set(p.ForeignCluster, v1alpha1.PeeringEstablished, foreigncluster.ReasonOfferAccepted,
-			"The provider's offer is accepted, and its virtual nodes are created.")
+			"The provider's offer is accepted, and its virtual nodes are created.%s", unused(p.ForeignCluster, offers.Items))
 		if p.Unready == nil {
 			p.Unready = unreadyNode(nodes)
 		}
 		return foreigncluster.Continue, nil
 	}
-	phase, reason, message := progress(requests, offers.Items)
+	phase, reason, message := progress(p.ForeignCluster, requests, offers.Items)
 	foreigncluster.Outgoing.Set(p.ForeignCluster, phase, reason, "%s", message)
 	return foreigncluster.Continue, nil
+}
+
+// unused returns a sentence, after a space, about why no new pods are scheduled to the provider; empty if they are.
+func unused(fc *v1alpha1.ForeignCluster, offers []v1alpha1.ResourceOffer) string {
+	switch {
+	case fc.Spec.Cordoned:
+		return " They get no new pods while spec.cordoned is true."
+	case negotiation.Empty(offers):
+		return " They get no new pods, because the offer contains no resources at the moment. " +
+			"The provider's administrator can find the reason in the ForeignCluster of this cluster."
+	}
+	return ""
 }
 
 func hasAcceptedOffer(offers []v1alpha1.ResourceOffer) bool {
@@ -63,7 +76,7 @@ func hasAcceptedOffer(offers []v1alpha1.ResourceOffer) bool {
 // the provider's answer to the resource request if it prevents an offer, otherwise the state of the
 // offers.
 func progress(
-	requests []v1alpha1.ResourceRequest, offers []v1alpha1.ResourceOffer,
+	fc *v1alpha1.ForeignCluster, requests []v1alpha1.ResourceRequest, offers []v1alpha1.ResourceOffer,
 ) (phase v1alpha1.PeeringPhase, reason, message string) {
 	for i := range requests {
 		if phase, reason, message := answerTo(&requests[i]); phase != "" {
@@ -82,6 +95,9 @@ func progress(
 		case v1alpha1.NegotiationManualActionRequired:
 			return v1alpha1.PeeringPending, foreigncluster.ReasonAwaitingDecision, answer
 		case v1alpha1.NegotiationRefused:
+			if fc.Spec.OutgoingPolicy.Decision == v1alpha1.PeeringRefuse {
+				answer = negotiation.WithRemedy(answer, "To accept the offer, set spec.outgoingPolicy.decision to Accept.")
+			}
 			return v1alpha1.PeeringDenied, foreigncluster.ReasonOfferRefused, answer
 		}
 	}
@@ -108,7 +124,8 @@ func answerTo(request *v1alpha1.ResourceRequest) (phase v1alpha1.PeeringPhase, r
 	switch request.Status.Phase {
 	case v1alpha1.NegotiationRefused:
 		return v1alpha1.PeeringDenied, foreigncluster.ReasonRequestRefused,
-			"The provider refuses the resource request." + message
+			negotiation.WithRemedy("The provider refuses the resource request."+message,
+				"Once its administrator accepts, the peering continues without another invitation.")
 	case v1alpha1.NegotiationManualActionRequired:
 		return v1alpha1.PeeringPending, foreigncluster.ReasonAwaitingProvider,
 			"The peering is not established yet." + message

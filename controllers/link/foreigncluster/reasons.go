@@ -66,16 +66,19 @@ const (
 	// ReasonAwaitingDecision means that the local administrator has to accept the offer or the request. See
 	// docs/peerings.md#decide-who-is-a-peer.
 	ReasonAwaitingDecision = "AwaitingDecision"
-	// ReasonOfferRefused means that the local administrator refused the offer.
+	// ReasonOfferRefused means that the consumer's administrator refused the offer. To accept it, set
+	// spec.outgoingPolicy.decision of the provider's ForeignCluster to Accept.
 	ReasonOfferRefused = "OfferRefused"
 	// ReasonVersionsDiffer means that the clusters have no API version in common. Upgrade the older cluster:
 	// docs/peerings.md#versions.
 	ReasonVersionsDiffer = "VersionsDiffer"
-	// ReasonAwaitingConsumer means that the consumer has not used its invitation, or has not accepted the offer.
+	// ReasonAwaitingConsumer means that the consumer has not used its invitation, or has not accepted the offer. Ask its
+	// administrator.
 	ReasonAwaitingConsumer = "AwaitingConsumer"
 	// ReasonAwaitingProvider means that the provider has not made an offer, or its administrator has to decide.
 	ReasonAwaitingProvider = "AwaitingProvider"
-	// ReasonRequestRefused means that the administrator of the provider refused the request.
+	// ReasonRequestRefused means that the administrator of the provider refused the request. To accept it, set
+	// spec.incomingPolicy.decision of the consumer's ForeignCluster to Accept.
 	ReasonRequestRefused = "RequestRefused"
 	// ReasonOfferWithdrawn means that the provider withdrew the offer. Set spec.outgoing to Disabled to clean up.
 	ReasonOfferWithdrawn = "OfferWithdrawn"

@@ -11,6 +11,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/negotiation"
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
@@ -30,7 +31,7 @@ func (s *negotiationStep) Reconcile(ctx context.Context, p *foreigncluster.Pass)
 	if err != nil {
 		return foreigncluster.Continue, err
 	}
-	phase, reason, message := progress(requests, offers)
+	phase, reason, message := progress(p.ForeignCluster, requests, offers)
 	foreigncluster.Incoming.Set(p.ForeignCluster, phase, reason, "%s", message)
 	return foreigncluster.Continue, nil
 }
@@ -66,24 +67,52 @@ func identityOf(requests []*v1alpha1.IdentityRequest) *foreigncluster.Verdict {
 }
 
 // progress returns the state of the negotiation of resources: Established once the consumer accepted an
-// offer, otherwise the answer to its resource request.
+// offer, otherwise the answer to its resource request or, if that is accepted, the consumer's answer to the offers.
 func progress(
-	requests []v1alpha1.ResourceRequest, offers []v1alpha1.ResourceOffer,
+	fc *v1alpha1.ForeignCluster, requests []v1alpha1.ResourceRequest, offers []v1alpha1.ResourceOffer,
 ) (phase v1alpha1.PeeringPhase, reason, message string) {
 	for i := range offers {
 		if offers[i].Status.Phase == v1alpha1.NegotiationAccepted && !offers[i].Spec.Withdrawn {
-			return v1alpha1.PeeringEstablished, foreigncluster.ReasonOfferAccepted, "The consumer accepted the offer."
+			return v1alpha1.PeeringEstablished, foreigncluster.ReasonOfferAccepted,
+				"The consumer accepted the offer." + nothingOffered(fc, offers)
 		}
 	}
 	for i := range requests {
 		answer := foreigncluster.AnswerOf(requests[i].Status.Conditions)
 		switch requests[i].Status.Phase {
 		case v1alpha1.NegotiationRefused:
-			return v1alpha1.PeeringDenied, foreigncluster.ReasonRequestRefused,
-				"The resource request of the consumer is refused: " + answer
+			if fc.Spec.IncomingPolicy.Decision == v1alpha1.PeeringRefuse {
+				answer = negotiation.WithRemedy(answer, "To accept the request, set spec.incomingPolicy.decision to Accept.")
+			}
+			return v1alpha1.PeeringDenied, foreigncluster.ReasonRequestRefused, answer
 		case v1alpha1.NegotiationManualActionRequired:
 			return v1alpha1.PeeringPending, foreigncluster.ReasonAwaitingDecision, answer
 		}
 	}
+	for i := range offers {
+		answer := foreigncluster.AnswerOf(offers[i].Status.Conditions)
+		switch {
+		case offers[i].Spec.Withdrawn:
+		case offers[i].Status.Phase == v1alpha1.NegotiationRefused:
+			return v1alpha1.PeeringDenied, foreigncluster.ReasonOfferRefused,
+				"The consumer refuses the offer. Response of the consumer: " + answer
+		case offers[i].Status.Phase == v1alpha1.NegotiationManualActionRequired:
+			return v1alpha1.PeeringPending, foreigncluster.ReasonAwaitingConsumer,
+				"The consumer has not accepted the offer yet. Response of the consumer: " + answer
+		}
+	}
 	return v1alpha1.PeeringPending, foreigncluster.ReasonAwaitingConsumer, "The consumer has not accepted an offer yet."
+}
+
+// nothingOffered returns a sentence, after a space, about why the accepted offers contain no resources; empty if they
+// contain some.
+func nothingOffered(fc *v1alpha1.ForeignCluster, offers []v1alpha1.ResourceOffer) string {
+	switch {
+	case !negotiation.Empty(offers):
+		return ""
+	case fc.Spec.Cordoned:
+		return " It contains no resources while spec.cordoned is true."
+	}
+	return " It contains no resources, so the consumer's new pods stay pending: no schedulable node has the labels of " +
+		"the nodeSelector, or limits are 0. Check spec.incomingPolicy, and the values policy.nodeSelector and policy.limits."
 }

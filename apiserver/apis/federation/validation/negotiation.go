@@ -8,8 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -20,6 +22,8 @@ const (
 	maxClasses = 64
 	// maxCapabilities is the maximum number of API versions, and of features, that a peer reports.
 	maxCapabilities = 32
+	// maxConsumerMessage is the maximum length of a consumer's message to its provider, in characters.
+	maxConsumerMessage = 1024
 )
 
 // ValidateResourceRequest validates a new resource request.
@@ -76,7 +80,23 @@ func ValidateResourceOfferStatusUpdate(offer, old *federation.ResourceOffer) fie
 	errs := metadataUpdate(offer, old)
 	errs = append(errs, negotiationPhase(offer.Status.Phase, statusPath.Child("phase"))...)
 	errs = append(errs, notNegative(offer.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
-	return append(errs, conditions(offer.Status.Conditions, statusPath.Child("conditions"))...)
+	return append(errs, consumerConditions(offer.Status.Conditions, statusPath.Child("conditions"))...)
+}
+
+// consumerConditions validates conditions that a consumer writes and that the administrator of the provider reads. With
+// line breaks, kubectl describe would show text of the consumer as other fields of the object.
+func consumerConditions(list []metav1.Condition, path *field.Path) field.ErrorList {
+	errs := conditions(list, path)
+	for i, condition := range list {
+		at := path.Index(i).Child("message")
+		if utf8.RuneCountInString(condition.Message) > maxConsumerMessage {
+			errs = append(errs, field.TooLong(at, "", maxConsumerMessage))
+		}
+		if strings.ContainsAny(condition.Message, "\n\t") {
+			errs = append(errs, field.Invalid(at, truncate(condition.Message), "must be one line"))
+		}
+	}
+	return errs
 }
 
 func resourceOfferSpec(spec *federation.ResourceOfferSpec) field.ErrorList {

@@ -141,8 +141,17 @@ func TestValidateResourceOffer(t *testing.T) {
 	spec["a change of cluster"] = wrong[*federation.ResourceOffer]{
 		func(o *federation.ResourceOffer) { o.Spec.ClusterID = romeID }, []string{"spec.clusterID"}}
 	runUpdate(t, good, ValidateResourceOfferUpdate, spec)
+	says := func(message string) func(*federation.ResourceOffer) {
+		return func(o *federation.ResourceOffer) {
+			o.Status.Conditions = []metav1.Condition{condition()}
+			o.Status.Conditions[0].Message = message
+		}
+	}
 	runUpdate(t, good, ValidateResourceOfferStatusUpdate, map[string]wrong[*federation.ResourceOffer]{
-		"an unknown phase": {func(o *federation.ResourceOffer) { o.Status.Phase = "Maybe" }, []string{"status.phase"}},
+		"an unknown phase":        {func(o *federation.ResourceOffer) { o.Status.Phase = "Maybe" }, []string{"status.phase"}},
+		"forged lines":            {says("no\n    Status:  True"), []string{"status.conditions[0].message"}},
+		"a column":                {says("no\tTrue"), []string{"status.conditions[0].message"}},
+		"a message of many pages": {says(strings.Repeat("é", maxConsumerMessage+1)), []string{"status.conditions[0].message"}},
 	})
 }
 
