@@ -120,7 +120,8 @@ func refusal(mapping *federation.AddressMapping, err error) error {
 	case errors.As(err, &none):
 		return apierrors.NewInvalid(v1alpha1.Kind("AddressMapping"), mapping.Name, field.ErrorList{
 			field.Invalid(field.NewPath("spec", "pool"), mapping.Spec.Pool,
-				"must be the name of an AddressPool"),
+				"must be the name of an AddressPool: kubectl get addresspools lists them; default and external exist with the "+
+					"value network.enabled"),
 		})
 	case errors.As(err, &exhausted):
 		cause = metav1.StatusCause{Type: v1alpha1.CauseAddressesExhausted, Field: "spec.pool",

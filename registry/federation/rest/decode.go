@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"liqo.io/federation/apiserver/apis/federation"
 )
 
 // onlyJSON is a serializer that refuses objects with values that JSON cannot represent. In protobuf, a string may have
@@ -28,12 +30,18 @@ func (s onlyJSON) DecoderToVersion(decoder runtime.Decoder, version runtime.Grou
 
 type jsonDecoder struct{ runtime.Decoder }
 
-// Decode decodes an object. It fails with the path of a field that JSON cannot represent. A strict decoding error
-// has the nearest known field of each unknown field.
+// Decode decodes an object. It fails for an object of another kind than defaults of this API, which the request requires,
+// and with the path of a field that JSON cannot represent. A strict decoding error has the nearest known field of each
+// unknown field.
 func (d jsonDecoder) Decode(
 	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
 ) (runtime.Object, *schema.GroupVersionKind, error) {
 	object, kind, err := d.Decoder.Decode(data, defaults, into)
+	ours := defaults != nil && kind != nil && defaults.Group == federation.GroupName
+	if ours && (runtime.IsNotRegisteredError(err) || err == nil && kind.Kind != defaults.Kind) {
+		return nil, kind, fmt.Errorf("apiVersion and kind must be %s and %s, not %.64q and %.64q",
+			defaults.GroupVersion(), defaults.Kind, kind.GroupVersion(), kind.Kind)
+	}
 	if object != nil {
 		if path, problem := notJSON(reflect.ValueOf(object)); problem != "" {
 			return nil, kind, fmt.Errorf("%s: %s", strings.TrimPrefix(path, "."), problem)

@@ -5,6 +5,7 @@ package rest
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,5 +81,28 @@ func TestValuesThatJSONCannotRepresentAreRefused(t *testing.T) {
 				t.Errorf("got %v, %v, want %q", object, err, test.want)
 			}
 		})
+	}
+}
+
+func TestObjectsOfOtherKindsAreRefused(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	codecs := onlyJSON{serializer.NewCodecFactory(scheme)}
+	decoder := codecs.DecoderToVersion(serializer.NewCodecFactory(scheme).UniversalDeserializer(),
+		v1alpha1.SchemeGroupVersion)
+	required := v1alpha1.SchemeGroupVersion.WithKind("Peering")
+	const version = `"apiVersion":"federation.liqo.io/v1alpha1"`
+	for body, want := range map[string]string{
+		`{` + version + `,"kind":"Peering"}`: "",
+		`{}`:                                 "",
+		`{` + version + `,"kind":"Offload"}`: "federation.liqo.io/v1alpha1 and Peering",
+		`{` + version + `,"kind":"Pering"}`:  "federation.liqo.io/v1alpha1 and Peering",
+		`{"apiVersion":"v1","kind":"Pod"}`:   "federation.liqo.io/v1alpha1 and Peering",
+		`{` + version + `,"kind":"` + strings.Repeat("P", 1000) + `"}`: "federation.liqo.io/v1alpha1 and Peering",
+	} {
+		_, _, err := decoder.Decode([]byte(body), &required, nil)
+		if (err != nil) != (want != "") || err != nil && (!strings.Contains(err.Error(), want) || len(err.Error()) > 300) {
+			t.Errorf("%.100s: got %v, want an error with %q", body, err, want)
+		}
 	}
 }
