@@ -62,6 +62,9 @@ func (r Peer) Plan() *v1alpha1.PeeringPlan {
 		return plan
 	}
 	plan.Conflicts = r.conflicts()
+	if plan.Action == v1alpha1.PlanNone {
+		return plan
+	}
 	plan.Unknown = []string{
 		"whether the provider accepts the invitation",
 		"the tenant namespace on the provider",

@@ -142,7 +142,7 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 				t.Errorf("the plan lists the volumes %q", listed)
 			}
 			if plan.ForeignCluster != "milan" || plan.PeerNamespace != "liqo-peer-milan" || plan.VirtualNode != "liqo-milan" ||
-				plan.Server == "" || plan.ClusterID != milanID || len(plan.Unknown) == 0 {
+				plan.Server == "" || plan.ClusterID != milanID || (len(plan.Unknown) == 0) != (test.action == federation.PlanNone) {
 				t.Errorf("the plan is %+v", plan)
 			}
 		})

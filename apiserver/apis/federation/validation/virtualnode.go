@@ -65,7 +65,10 @@ func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.Er
 
 func virtualNodeSpec(spec *federation.VirtualNodeSpec) field.ErrorList {
 	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
-	errs = append(errs, subdomain(spec.NodeName, specPath.Child("nodeName"))...)
+	if spec.NodeName == "" {
+		errs = append(errs, field.Required(specPath.Child("nodeName"), "must be the name of the Node that is created"))
+	}
+	errs = append(errs, optional(spec.NodeName, specPath.Child("nodeName"), subdomain)...)
 	if len(spec.NodeName) > maxNodeName {
 		errs = append(errs, field.TooLong(specPath.Child("nodeName"), "", maxNodeName))
 	}
