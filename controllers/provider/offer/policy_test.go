@@ -254,7 +254,8 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 		all = append(all, err.Error())
 	}
 	for _, want := range []string{
-		"--policy-share-percent 0", "--policy-change-percent 101", "--policy-limits a b=1", "--policy-limits cpu=-1", "did you mean cpu?",
+		"--policy-share-percent 0", "--policy-change-percent 101", "--policy-limits a b=1", "--policy-limits cpu=-1",
+		"did you mean cpu?",
 		"--policy-node-selector a b=c", "--policy-reflected-kinds",
 	} {
 		if !strings.Contains(strings.Join(all, "\n"), want) {

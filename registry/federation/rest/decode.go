@@ -30,9 +30,9 @@ func (s onlyJSON) DecoderToVersion(decoder runtime.Decoder, version runtime.Grou
 
 type jsonDecoder struct{ runtime.Decoder }
 
-// Decode decodes an object. It fails for an object of another kind than defaults of this API, which the request requires,
-// and with the path of a field that JSON cannot represent. A strict decoding error has the nearest known field of each
-// unknown field.
+// Decode decodes an object. It fails if the request requires a kind of this API, which is in defaults, and the object
+// has another one. It also fails, with the path, for a field that JSON cannot represent. A strict decoding error has
+// the nearest known field of each unknown field.
 func (d jsonDecoder) Decode(
 	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
 ) (runtime.Object, *schema.GroupVersionKind, error) {
