@@ -38,7 +38,7 @@ var layers = []struct {
 	path string
 	may  []string
 }{
-	{"apiserver/apis/federation/validation", []string{"apiserver/apis", "apiserver/podspec"}},
+	{"apiserver/apis/federation/validation", []string{"apiserver/apis", "apiserver/nearest", "apiserver/podspec"}},
 	{"apiserver/apis", nil},
 	{"apiserver/addresses", []string{"apiserver/apis"}},
 	{"apiserver/compatibility", []string{"apiserver/apis"}},
