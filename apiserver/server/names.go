@@ -34,9 +34,9 @@ func withNamespaceNames(handler http.Handler) http.Handler {
 	})
 }
 
-// handlerChain returns the default handler chain of Kubernetes around withNamespaceNames, withKnownParameters and
-// withPlainLists, which thus run after authorization.
+// handlerChain returns the default handler chain of Kubernetes around handlers of this package, which thus run after
+// authorization.
 func handlerChain(handler http.Handler, config *genericapiserver.Config) http.Handler {
-	return genericapiserver.DefaultBuildHandlerChain(withNamespaceNames(withKnownParameters(withPlainLists(handler))),
-		config)
+	handler = withNamespaceNames(withKnownParameters(withStrictVerbs(withPlainLists(handler))))
+	return genericapiserver.DefaultBuildHandlerChain(handler, config)
 }

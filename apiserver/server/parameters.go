@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -42,6 +43,26 @@ func withKnownParameters(handler http.Handler) http.Handler {
 					responsewriters.ErrorNegotiated(err, Codecs, v1alpha1.SchemeGroupVersion, w, r)
 					return
 				}
+			}
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// strictSubresources are the subresources whose requests are written by hand.
+var strictSubresources = []string{"peer", "offload", "move", "invitation"}
+
+// withStrictVerbs returns a handler that refuses unknown fields in requests of strictSubresources, unless the parameter
+// fieldValidation selects something else. kubectl selects Strict for objects in files, but nothing for patches and with
+// --raw. Requests of peers, which may have fields of a newer version, are not affected: they use no such subresource.
+func withStrictVerbs(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := request.RequestInfoFrom(r.Context())
+		if ok && slices.Contains(strictSubresources, info.Subresource) && info.Verb != "delete" && writes(info.Verb) {
+			if query := r.URL.Query(); query.Get("fieldValidation") == "" {
+				query.Set("fieldValidation", metav1.FieldValidationStrict)
+				r = r.Clone(r.Context())
+				r.URL.RawQuery = query.Encode()
 			}
 		}
 		handler.ServeHTTP(w, r)

@@ -41,3 +41,28 @@ func TestMisspeltParametersAreRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestUnknownFieldsOfVerbsAreRefusedByDefault(t *testing.T) {
+	for _, test := range []struct {
+		name, verb, subresource, query, want string
+	}{
+		{"a verb", "create", "offload", "dryRun=All", "dryRun=All&fieldValidation=Strict"},
+		{"a patch of a verb", "patch", "move", "", "fieldValidation=Strict"},
+		{"a verb with warnings", "create", "peer", "fieldValidation=Warn", "fieldValidation=Warn"},
+		{"the end of a verb", "delete", "peer", "dryRun=All", "dryRun=All"},
+		{"a question", "get", "invitation", "", ""},
+		{"a status, which a peer of a newer version may write", "update", "status", "", ""},
+		{"an object", "create", "", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got string
+			handler := withStrictVerbs(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.URL.RawQuery }))
+			r := httptest.NewRequest(http.MethodPost, "/?"+test.query, nil)
+			handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(request.WithRequestInfo(r.Context(),
+				&request.RequestInfo{IsResourceRequest: true, Verb: test.verb, Subresource: test.subresource})))
+			if got != test.want {
+				t.Errorf("got the query %q, want %q", got, test.want)
+			}
+		})
+	}
+}

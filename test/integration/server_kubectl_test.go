@@ -145,8 +145,7 @@ spec: {podOffloadingStratgy: Local}
 		t.Errorf("got the warnings %q, want %q", warnings, want)
 	}
 	body := strings.Replace(manifest, "kind: NamespaceOffloading", "kind: Offload", 1)
-	err = request().Name("offloading").SubResource("offload").Param("fieldValidation", "Strict").Body([]byte(body)).
-		Do(t.Context()).Error()
+	err = request().Name("offloading").SubResource("offload").Body([]byte(body)).Do(t.Context()).Error()
 	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("the subresource offload answers %v, want %q", err, want)
 	}
