@@ -4,6 +4,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -29,15 +30,22 @@ const (
 // DialFunc connects to host:port.
 type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Config returns the configuration of clients with an identity or, if it has a token and no namespace, an invitation.
-// It fails if the server or the proxy of the identity is invalid.
-func Config(identity *Identity) (*rest.Config, error) {
-	return ConfigDialing(identity, newDialer().DialContext)
+// Options are the options of clients of a peer.
+type Options struct {
+	// Limits bound the responses of the peer. Zero means SharedLimits.
+	Limits Limits
+	// Dial dials the peer or its proxy. nil means a dialer that refuses addresses of this machine and of its network
+	// segment. Tests use another one for peers on this machine.
+	Dial DialFunc
 }
 
-// ConfigDialing is like Config, and dials the peer or its proxy with dial. Tests use it for peers on this machine,
-// which the default dialer rejects.
-func ConfigDialing(identity *Identity, dial DialFunc) (*rest.Config, error) {
+// Config returns the configuration of clients with an identity or, if it has a token and no namespace, an invitation.
+// It fails if the server or the proxy of the identity is invalid.
+func Config(identity *Identity, options Options) (*rest.Config, error) {
+	dial := options.Dial
+	if dial == nil {
+		dial = newDialer().DialContext
+	}
 	if err := validateServer(identity.Server); err != nil {
 		return nil, err
 	}
@@ -68,7 +76,13 @@ func ConfigDialing(identity *Identity, dial DialFunc) (*rest.Config, error) {
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	config.QPS, config.Burst = qps, burst
 	config.UserAgent = userAgent
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &guard{next: next} })
+	// A peer could fill the log with warnings.
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	limits := cmp.Or(options.Limits, SharedLimits)
+	refused := countRefused(config.Host)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &guard{next: next, limits: limits, refused: refused}
+	})
 	return config, nil
 }
 

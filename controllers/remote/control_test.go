@@ -57,12 +57,12 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 		Control: "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11", ProxyTokenFile: token,
 	}
 	get := func() (string, error) {
-		config, err := ConfigDialing(identity, func(ctx context.Context, network, address string) (net.Conn, error) {
+		config, err := Config(identity, Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if address != "example.com:5878" {
 				t.Errorf("%s was dialled, want the proxy", address)
 			}
 			return (&net.Dialer{}).DialContext(ctx, network, proxy.Listener.Addr().String())
-		})
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 	}
 
 	identity.ProxyCA = nil
-	if _, err := ConfigDialing(identity, nil); err == nil {
+	if _, err := Config(identity, Options{}); err == nil {
 		t.Error("a proxy that nothing verifies would be shown the token")
 	}
 }

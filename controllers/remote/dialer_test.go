@@ -85,7 +85,7 @@ func TestNamesAreResolvedOnceAndTheirAddressesDialled(t *testing.T) {
 }
 
 func TestClientsOfPeersDialByThePolicy(t *testing.T) {
-	config, err := Config(&Identity{Server: "https://127.0.0.1:6443", Token: "token"})
+	config, err := Config(&Identity{Server: "https://127.0.0.1:6443", Token: "token"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

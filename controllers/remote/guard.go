@@ -10,33 +10,68 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"path"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
 const (
-	// responseTimeout is the timeout for the header of a response and for the body of one that is not a stream.
+	// responseTimeout is the timeout for the header of a response, and for the body of one that is not a stream.
 	responseTimeout = 30 * time.Second
-	// maxResponse is the maximum length of a response that is not a stream, in bytes. The lists that are read here
-	// are smaller.
-	maxResponse = 16 << 20
+	// maxRetryAfter is the maximum time that a response can delay the next attempt. client-go waits as long as
+	// Retry-After says, within the same call.
+	maxRetryAfter = 10 * time.Second
 )
 
 var (
 	// ErrRedirect is returned for a redirect, which no API server sends.
 	ErrRedirect = errors.New("the peer redirects, which is refused: set the URL to which it redirects")
-	// ErrResponseTooLarge is returned for a response that exceeds maxResponse.
-	ErrResponseTooLarge = fmt.Errorf("the peer's response is larger than %d bytes", maxResponse)
+	// ErrUpgrade is returned for a response that switches protocols although the request did not ask for it.
+	ErrUpgrade = errors.New("the peer switched protocols, which the request did not ask for")
+	// ErrResponseTooLarge is returned for a response that exceeds Limits.Response or Limits.Watch.
+	ErrResponseTooLarge = errors.New("the peer's response is larger than this cluster reads")
+	// ErrTooManyElements is returned for a JSON response that exceeds Limits.Elements.
+	ErrTooManyElements = errors.New("the peer's response has more elements than this cluster reads")
 
 	errResponseTimeout = fmt.Errorf("the peer did not respond within %v", responseTimeout)
 )
 
-// guard is a transport that refuses redirects and bounds the length and the duration of responses that are no streams.
-type guard struct{ next http.RoundTripper }
+// Limits bound what a client reads of a peer.
+type Limits struct {
+	// Response is the maximum length of a response that is not a stream, in bytes.
+	Response int64
+	// Watch is the maximum length of one watch in bytes, after which objects are listed again. 0 means no limit:
+	// client-go bounds each event.
+	Watch int64
+	// Elements is the number of elements that a JSON response may have whatever its length. Longer responses may
+	// have more, in proportion to their length. Without Watch, it applies to each event of a watch.
+	Elements int64
+}
 
-// RoundTrip implements http.RoundTripper. It fails with ErrRedirect for a redirect, and with a timeout; reading the
-// body fails with ErrResponseTooLarge.
+var (
+	// SharedLimits are for clients of a process with several peers, which caches few and small objects of each: even
+	// the worst responses of one peer take much less memory than the process has.
+	SharedLimits = Limits{Response: 4 << 20, Watch: 8 << 20, Elements: 10_000}
+	// OwnLimits are for clients of a process with one peer, whose memory limit is that of the peer.
+	OwnLimits = Limits{Response: 16 << 20, Elements: 100_000}
+)
+
+// guard is a transport for responses that are not trusted. It refuses redirects and unrequested protocol switches,
+// caps Retry-After, and bounds length, elements and duration of responses. Whether a response is a stream, which is
+// bounded less, is decided by the request alone: client-go reads the responses of all other requests into memory,
+// whatever their media type.
+type guard struct {
+	next   http.RoundTripper
+	limits Limits
+	// refused is called with the error of each refused response.
+	refused func(error)
+}
+
+// RoundTrip implements http.RoundTripper. It fails with ErrRedirect, ErrUpgrade or a timeout; reading the body fails
+// with ErrResponseTooLarge, ErrTooManyElements or a timeout.
 func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
 	timer := time.AfterFunc(responseTimeout, func() { cancel(errResponseTimeout) })
@@ -45,28 +80,43 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 		timer.Stop()
 		if cause := context.Cause(ctx); errors.Is(cause, errResponseTimeout) {
 			err = cause
+			g.refused(err)
 		}
 		cancel(err)
 		return nil, err
 	}
+	kind := streamOf(request)
 	switch {
-	case response.StatusCode == http.StatusSwitchingProtocols:
+	case response.StatusCode == http.StatusSwitchingProtocols && kind == upgradedStream:
 		// The body is the connection itself, which must not be wrapped.
 		timer.Stop()
 		context.AfterFunc(request.Context(), func() { cancel(context.Canceled) })
 		return response, nil
+	case response.StatusCode == http.StatusSwitchingProtocols:
+		err = ErrUpgrade
 	case response.StatusCode >= 300 && response.StatusCode < 400:
-		timer.Stop()
-		closeErr := response.Body.Close()
-		cancel(ErrRedirect)
-		return nil, errors.Join(
-			fmt.Errorf("%s responds with %s: %w", request.URL.Host, response.Status, ErrRedirect), closeErr)
+		err = ErrRedirect
 	}
-	body := &guardedBody{ReadCloser: response.Body, cancel: cancel, timer: timer}
-	if bounded(request, response) {
-		body.left = maxResponse
-		body.bounded = true
-	} else {
+	if err != nil {
+		timer.Stop()
+		g.refused(err)
+		err = errors.Join(fmt.Errorf("%s responds with %s: %w", request.URL.Host, response.Status, err), response.Body.Close())
+		cancel(err)
+		return nil, err
+	}
+	capRetryAfter(response.Header)
+	body := &guardedBody{ReadCloser: response.Body, ctx: ctx, cancel: cancel, timer: timer, refused: g.refused}
+	// client-go reads the body of a response that is not successful into memory, too.
+	switch {
+	case kind == notAStream || response.StatusCode != http.StatusOK:
+		body.limit, body.meter = g.limits.Response, g.newMeter(response)
+	case kind == watchStream:
+		timer.Stop()
+		body.limit, body.meter = g.limits.Watch, g.newMeter(response)
+		if body.meter != nil {
+			body.meter.perValue = g.limits.Watch == 0
+		}
+	default:
 		timer.Stop()
 	}
 	response.Body = body
@@ -76,47 +126,98 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
 func (g *guard) WrappedRoundTripper() http.RoundTripper { return g.next }
 
-// bounded reports whether a response is a single object, and not a watch, a log or another stream.
-func bounded(request *http.Request, response *http.Response) bool {
-	if request.URL.Query().Has("watch") && response.StatusCode == http.StatusOK {
-		return false
+// capRetryAfter reduces Retry-After to maxRetryAfter, and removes values that are not a number of seconds.
+func capRetryAfter(header http.Header) {
+	const name = "Retry-After"
+	value := header.Get(name)
+	if value == "" {
+		return
 	}
-	if response.StatusCode >= 400 {
-		return true
+	limit := int64(maxRetryAfter / time.Second)
+	switch seconds, err := strconv.ParseInt(value, 10, 64); {
+	case err != nil || seconds < 0:
+		header.Del(name)
+	case seconds > limit:
+		header.Set(name, strconv.FormatInt(limit, 10))
 	}
+}
+
+// stream is the kind of stream that a request asks for.
+type stream int
+
+const (
+	// notAStream is the kind of requests whose response is one object.
+	notAStream stream = iota
+	// watchStream is the kind of watches, whose response is a sequence of objects.
+	watchStream
+	// logStream is the kind of requests for logs. A caller copies them without holding them in memory.
+	logStream
+	// upgradedStream is the kind of exec, attach and port-forward.
+	upgradedStream
+)
+
+// streamOf returns the kind of stream that a request to an API server asks for.
+func streamOf(request *http.Request) stream {
+	switch folder, name := path.Split(request.URL.Path); {
+	case request.Header.Get("Upgrade") != "":
+		return upgradedStream
+	case request.Method != http.MethodGet:
+		return notAStream
+	case name == "log" && strings.Contains(folder, "/pods/"):
+		return logStream
+	}
+	if watch, err := strconv.ParseBool(request.URL.Query().Get("watch")); err == nil && watch {
+		return watchStream
+	}
+	return notAStream
+}
+
+// newMeter returns the meter of a response, or nil unless it is JSON. client-go decodes responses without a valid
+// media type as JSON, which it requests.
+func (g *guard) newMeter(response *http.Response) *meter {
 	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if err != nil {
-		return true
+	if err == nil && mediaType != runtime.ContentTypeJSON && !strings.HasSuffix(mediaType, "+json") {
+		return nil
 	}
-	switch mediaType {
-	case runtime.ContentTypeJSON, runtime.ContentTypeProtobuf, runtime.ContentTypeYAML, runtime.ContentTypeCBOR:
-		return true
-	}
-	return false
+	return &meter{free: g.limits.Elements}
 }
 
 type guardedBody struct {
 	io.ReadCloser
+	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
-	bounded bool
-	left    int64
+	refused func(error)
+	// limit is the maximum length in bytes. 0 means no limit.
+	limit, read int64
+	// meter measures JSON. nil means another encoding.
+	meter *meter
+	err   error
 }
 
-// Read implements io.Reader. It reads one byte more than allowed, to distinguish a body of the maximum length from a
-// larger one.
+// Read implements io.Reader.
 func (b *guardedBody) Read(p []byte) (int, error) {
-	if !b.bounded {
-		return b.ReadCloser.Read(p)
-	}
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1]
+	if b.err != nil {
+		return 0, b.err
 	}
 	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, ErrResponseTooLarge
+	b.read += int64(n)
+	switch {
+	case b.limit > 0 && b.read > b.limit:
+		return b.refuse(ErrResponseTooLarge)
+	case b.meter != nil && !b.meter.admits(p[:n]):
+		return b.refuse(ErrTooManyElements)
+	case err != nil && errors.Is(context.Cause(b.ctx), errResponseTimeout):
+		return b.refuse(errResponseTimeout)
 	}
 	return n, err
+}
+
+func (b *guardedBody) refuse(err error) (int, error) {
+	b.err = err
+	b.refused(err)
+	b.cancel(err)
+	return 0, err
 }
 
 // Close closes the body and cancels the request.

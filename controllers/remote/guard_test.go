@@ -4,6 +4,8 @@
 package remote
 
 import (
+	"context"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -11,6 +13,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -22,7 +27,7 @@ func peer(t *testing.T, handler http.HandlerFunc) (*httptest.Server, *rest.Confi
 	server := httptest.NewTLSServer(handler)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	config, err := Config(&Identity{Server: server.URL, CA: ca, Token: "token"})
+	config, err := Config(&Identity{Server: server.URL, CA: ca, Token: "token"}, Options{Limits: SharedLimits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,41 +72,216 @@ func TestPeerRedirectRefused(t *testing.T) {
 	}
 }
 
-func TestResponsesAreBoundedExceptStreams(t *testing.T) {
-	endless := func(contentType string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", contentType)
-			chunk := strings.Repeat("x", 1<<20)
-			for range maxResponse>>20 + 1 {
-				if _, err := io.WriteString(w, chunk); err != nil {
-					return
-				}
-			}
-		}
+// The request alone decides what is a stream, because client-go reads all other responses into memory, whatever their
+// media type and status.
+func TestResponsesAreBoundedExceptRequestedStreams(t *testing.T) {
+	const (
+		list   = "/api/v1/namespaces/a/pods"
+		watch  = "/api/v1/namespaces/a/pods?watch=true"
+		log    = "/api/v1/namespaces/a/pods/b/log"
+		exec   = "/api/v1/namespaces/a/pods/b/exec"
+		length = 1 << 20
+	)
+	mediaTypes := []string{
+		"application/json", "application/json;stream=watch", "application/vnd.kubernetes.protobuf", "application/yaml",
+		"application/cbor", "text/plain", "application/octet-stream", "image/png", "", "invalid;;",
 	}
 	for _, test := range []struct {
-		name, contentType, path string
-		bounded                 bool
+		name, method, path string
+		upgrade            bool
+		status             int
+		limits             Limits
+		want               error
 	}{
-		{"an object", "application/json", "/api/v1/namespaces", true},
-		{"an object in protobuf", "application/vnd.kubernetes.protobuf", "/api/v1/namespaces", true},
-		{"a response without a content type", "", "/api", true},
-		{"a watch", "application/json", "/api/v1/pods?watch=true", false},
-		{"a log", "text/plain", "/api/v1/namespaces/a/pods/b/log", false},
+		{"a list", "GET", list, false, 200, Limits{Response: length - 1}, ErrResponseTooLarge},
+		{"a list of the maximum length", "GET", list, false, 200, Limits{Response: length}, nil},
+		{"a write", "POST", list, false, 201, Limits{Response: length - 1}, ErrResponseTooLarge},
+		{"a patch of something named watch", "PATCH", watch, false, 200, Limits{Response: length - 1}, ErrResponseTooLarge},
+		{"a failure", "GET", list, false, 500, Limits{Response: length - 1}, ErrResponseTooLarge},
+		{"a switch of protocols", "GET", list, false, 101, Limits{Response: length}, ErrUpgrade},
+		{"a redirect", "GET", list, false, 307, Limits{Response: length}, ErrRedirect},
+		{"a watch", "GET", watch, false, 200, Limits{Response: 1, Watch: length}, nil},
+		{"a watch without a limit", "GET", watch, false, 200, Limits{Response: 1}, nil},
+		{"a long watch", "GET", watch, false, 200, Limits{Response: length, Watch: length - 1}, ErrResponseTooLarge},
+		{"a failed watch", "GET", watch, false, 410, Limits{Response: length - 1}, ErrResponseTooLarge},
+		{"a watch that switches protocols", "GET", watch, false, 101, Limits{Response: length}, ErrUpgrade},
+		{"a log", "GET", log, false, 200, Limits{Response: 1, Watch: 1}, nil},
+		{"a failed log", "GET", log, false, 404, Limits{Response: length - 1}, ErrResponseTooLarge},
+		{"a Service named log", "GET", "/api/v1/namespaces/a/services/log", false, 200, Limits{Response: length - 1}, ErrResponseTooLarge},
+		{"exec", "POST", exec, true, 101, Limits{Response: 1}, nil},
+		{"a refused exec", "POST", exec, true, 403, Limits{Response: length - 1}, ErrResponseTooLarge},
+		{"an exec without a switch of protocols", "POST", exec, true, 201, Limits{Response: length - 1}, ErrResponseTooLarge},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, config := peer(t, endless(test.contentType))
-			body, err := get(t, config, test.path)
-			if got := errors.Is(err, ErrResponseTooLarge); got != test.bounded {
-				t.Errorf("read %d bytes, error %v", len(body), err)
+			for _, mediaType := range mediaTypes {
+				request := httptest.NewRequestWithContext(t.Context(), test.method, test.path, nil)
+				if test.upgrade {
+					request.Header.Set("Upgrade", "SPDY/3.1")
+				}
+				var refused error
+				answer := responder(test.status, http.Header{"Content-Type": {mediaType}}, strings.NewReader(strings.Repeat("x", length)))
+				response, err := (&guard{next: answer, limits: test.limits, refused: func(err error) { refused = err }}).RoundTrip(request)
+				if err == nil {
+					_, err = io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close()
+				}
+				if !errors.Is(err, test.want) || !errors.Is(refused, test.want) {
+					t.Errorf("%s: error %v, counted %v, want %v", mediaType, err, refused, test.want)
+				}
 			}
 		})
 	}
 }
 
+func TestElementsOfJSONAreBounded(t *testing.T) {
+	items := func(item string, count int) string {
+		return `{"items":[` + strings.TrimSuffix(strings.Repeat(item+",", count), ",") + "]}"
+	}
+	offer := `{"metadata":{"name":"milan","namespace":"liqo-tenant-rome"},"spec":{"text":"a,b,[{\"c\",{"}}`
+	for _, test := range []struct {
+		name, path, body string
+		watch            int64
+		want             error
+	}{
+		{"a million empty items", "/offers", items("{}", 1_000_000), 0, ErrTooManyElements},
+		{"a million empty items of an item", "/offers", items(items("{}", 1_000_000), 1), 0, ErrTooManyElements},
+		{"a million numbers", "/offers", items("0", 1_000_000), 0, ErrTooManyElements},
+		{"lists in lists", "/offers", strings.Repeat("[", 1_000), 0, ErrTooManyElements},
+		{"many offers", "/offers", items(offer, 30_000), 0, nil},
+		{"commas and brackets in a text", "/offers", `{"a":"` + strings.Repeat(`[,{,\"`, 100_000) + `"}`, 0, nil},
+		{"an event with a million items", "/offers?watch=1", items("{}", 1_000_000), 0, ErrTooManyElements},
+		{"many events", "/offers?watch=1", strings.Repeat(items("{}", 9_000), 100), 0, nil},
+		{"many events of a bounded watch", "/offers?watch=1", strings.Repeat(items("{}", 9_000), 100), 8 << 20, ErrTooManyElements},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, mediaType := range []string{"application/json", "application/json;stream=watch", "application/x+json", ""} {
+				answer := responder(http.StatusOK, http.Header{"Content-Type": {mediaType}}, iotest.HalfReader(strings.NewReader(test.body)))
+				guard := &guard{
+					next: answer, limits: Limits{Response: 16 << 20, Watch: test.watch, Elements: 10_000}, refused: func(error) {},
+				}
+				response, err := guard.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.path, nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err = io.Copy(io.Discard, response.Body); !errors.Is(err, test.want) {
+					t.Errorf("%q: error %v, want %v", mediaType, err, test.want)
+				}
+				_ = response.Body.Close()
+			}
+		})
+	}
+}
+
+func TestSlowResponsesTimeOut(t *testing.T) {
+	for _, test := range []struct {
+		name, path string
+		want       error
+	}{
+		{"a byte a second", "/offers", errResponseTimeout},
+		{"a byte a second of a watch", "/offers?watch=1", nil},
+		{"a byte a second of a log", "/api/v1/namespaces/a/pods/b/log", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				next := roundTripper(func(request *http.Request) (*http.Response, error) {
+					reader, writer := io.Pipe()
+					context.AfterFunc(request.Context(), func() { _ = writer.CloseWithError(request.Context().Err()) })
+					go func() {
+						ticker := time.NewTicker(time.Second)
+						defer ticker.Stop()
+						for range 60 {
+							<-ticker.C
+							if _, err := writer.Write([]byte("x")); err != nil {
+								return
+							}
+						}
+						_ = writer.Close()
+					}()
+					return response(http.StatusOK, http.Header{"Content-Type": {"text/plain"}}, reader), nil
+				})
+				guard := &guard{next: next, limits: SharedLimits, refused: func(error) {}}
+				answer, err := guard.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.path, nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err = io.Copy(io.Discard, answer.Body); !errors.Is(err, test.want) {
+					t.Errorf("error %v, want %v", err, test.want)
+				}
+				_ = answer.Body.Close()
+			})
+		})
+	}
+}
+
+func TestRetryAfterIsCapped(t *testing.T) {
+	for value, want := range map[string]string{
+		"1": "1", "10": "10", "11": "10", "31536000": "10", "99999999999999999999": "", "-1": "", "Fri, 31 Dec 2100 23:59:59 GMT": "", "": "",
+	} {
+		guard := &guard{
+			next: responder(http.StatusTooManyRequests, http.Header{"Retry-After": {value}}, strings.NewReader("")), limits: SharedLimits,
+		}
+		response, err := guard.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodPatch, "/offers/a", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := response.Header.Get("Retry-After"); got != want {
+			t.Errorf("%q became %q, want %q", value, got, want)
+		}
+		_ = response.Body.Close()
+	}
+}
+
+func FuzzMeterCountsElementsOfArrays(f *testing.F) {
+	f.Add(`{"a":[1,{"b":[[],"x,\"]"]}],"c":{}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var value any
+		if json.Unmarshal([]byte(text), &value) != nil {
+			t.Skip()
+		}
+		want := commas(value)
+		measure := &meter{free: want}
+		if !measure.admits([]byte(text)) {
+			t.Fatalf("a value with %d commas in its arrays was refused", want)
+		}
+		if measure.elements != want {
+			t.Errorf("counted %d elements after the first of each array, want %d", measure.elements, want)
+		}
+	})
+}
+
+// commas returns the number of commas in all arrays of a value.
+func commas(value any) int64 {
+	var count int64
+	switch value := value.(type) {
+	case []any:
+		count = max(0, int64(len(value))-1)
+		for _, element := range value {
+			count += commas(element)
+		}
+	case map[string]any:
+		for _, member := range value {
+			count += commas(member)
+		}
+	}
+	return count
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// responder returns a transport that answers each request with the same response.
+func responder(status int, header http.Header, body io.Reader) http.RoundTripper {
+	return roundTripper(func(*http.Request) (*http.Response, error) { return response(status, header, io.NopCloser(body)), nil })
+}
+
+func response(status int, header http.Header, body io.ReadCloser) *http.Response {
+	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: header, Body: body}
+}
+
 func TestTLSVerifiedByDefault(t *testing.T) {
 	server, _ := peer(t, func(http.ResponseWriter, *http.Request) {})
-	config, err := Config(&Identity{Server: server.URL, Token: "token"})
+	config, err := Config(&Identity{Server: server.URL, Token: "token"}, Options{Limits: SharedLimits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +297,7 @@ func TestOnlyHTTPSServersAreDialled(t *testing.T) {
 		"", "http://10.0.0.1:6443", "https://", "https://user:secret@10.0.0.1", "https://10.0.0.1?x=y",
 		"https://10.0.0.1#x", "unix:///run/x",
 	} {
-		if _, err := Config(&Identity{Server: server, Token: "token"}); err == nil {
+		if _, err := Config(&Identity{Server: server, Token: "token"}, Options{}); err == nil {
 			t.Errorf("%q was accepted", server)
 		}
 	}

@@ -53,7 +53,7 @@ func NewPeersWith(connect func(*Identity) (*Clients, error)) *Peers {
 }
 
 func connect(identity *Identity) (*Clients, error) {
-	config, err := Config(identity)
+	config, err := Config(identity, Options{})
 	if err != nil {
 		return nil, err
 	}

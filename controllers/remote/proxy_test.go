@@ -228,12 +228,12 @@ func TestOnlyThePeerReceivesTheIdentityThroughAProxy(t *testing.T) {
 	// Certificates of httptest are for example.com, too.
 	identity := &Identity{Server: "https://example.com:6443", CA: pems(server), Token: "token", ProxyURL: proxies.URL}
 	identity.CA = append(identity.CA, pems(proxies)...)
-	config, err := ConfigDialing(identity, func(ctx context.Context, network, address string) (net.Conn, error) {
+	config, err := Config(identity, Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if "https://"+address != proxies.URL {
 			return nil, errors.New("not through the proxy")
 		}
 		return plain(ctx, network, address)
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestProxiesAreURLsWithoutSecrets(t *testing.T) {
 	for _, proxy := range []string{
 		"proxy:3128", "socks5://proxy.example.com", "http://", "http://user:secret@proxy.example.com",
 	} {
-		if _, err := Config(&Identity{Server: "https://192.0.2.1", Token: "token", ProxyURL: proxy}); err == nil {
+		if _, err := Config(&Identity{Server: "https://192.0.2.1", Token: "token", ProxyURL: proxy}, Options{}); err == nil {
 			t.Errorf("%q was accepted", proxy)
 		}
 	}

@@ -81,7 +81,7 @@ func makePeeringConsumer(t *testing.T, name string) *peeringConsumer {
 func (b *peeringConsumer) run(t *testing.T) {
 	t.Helper()
 	b.peers = remote.NewPeersWith(func(identity *remote.Identity) (*remote.Clients, error) {
-		config, err := remote.ConfigDialing(identity, b.proxy.Dial)
+		config, err := remote.Config(identity, remote.Options{Dial: b.proxy.Dial})
 		if err != nil {
 			return nil, err
 		}

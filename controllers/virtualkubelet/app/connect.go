@@ -93,10 +93,7 @@ func connect(options *Options) (*clients, error) {
 // configOf returns the configuration of clients of the provider. The clients read renewed credentials from the files in
 // Options.IdentityDir without a restart. It fails if the identity is invalid.
 func configOf(identity *remote.Identity, options *Options) (*rest.Config, error) {
-	config, err := remote.Config(identity)
-	if options.Dial != nil {
-		config, err = remote.ConfigDialing(identity, options.Dial)
-	}
+	config, err := remote.Config(identity, remote.Options{Limits: remote.OwnLimits, Dial: options.Dial})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,68 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+const (
+	// minElement is the minimum mean length in bytes of elements above meter.free. Elements of objects of Kubernetes
+	// are longer: they have names and values.
+	minElement = 64
+	// maxDepth is the maximum depth of a JSON value. Objects of Kubernetes are less than 30 deep, apart from schemas,
+	// which are not read from peers.
+	maxDepth = 191
+)
+
+// meter counts the elements of JSON arrays while they are read, because an element takes much more memory than it has
+// bytes: an empty offer has three bytes, and takes more than a kilobyte. It does not validate: what is not JSON is
+// refused by the decoder.
+type meter struct {
+	// free is the number of elements that are admitted whatever the length.
+	free int64
+	// perValue means that each value of a sequence, for example each event of a watch, is measured by itself.
+	perValue bool
+
+	bytes, elements int64
+	depth           int
+	// arrays has a bit for each depth, which is set for an array.
+	arrays           [(maxDepth + 1) / 64]uint64
+	inString, escape bool
+}
+
+// admits continues with the next bytes, and reports whether the value is within the limits so far.
+func (m *meter) admits(next []byte) bool {
+	for _, c := range next {
+		m.bytes++
+		switch {
+		case m.escape:
+			m.escape = false
+		case m.inString:
+			m.inString, m.escape = c != '"', c == '\\'
+		case c == '"':
+			m.inString = true
+		case c == '{' || c == '[':
+			if m.depth++; m.depth > maxDepth {
+				return false
+			}
+			m.setArray(c == '[')
+		case c == ',' && m.inArray():
+			if m.elements++; m.elements > m.free+m.bytes/minElement {
+				return false
+			}
+		case (c == '}' || c == ']') && m.depth > 0:
+			if m.depth--; m.depth == 0 && m.perValue {
+				m.bytes, m.elements = 0, 0
+			}
+		}
+	}
+	return true
+}
+
+func (m *meter) inArray() bool { return m.arrays[m.depth/64]>>(m.depth%64)&1 == 1 }
+
+func (m *meter) setArray(array bool) {
+	mask := uint64(1) << (m.depth % 64)
+	m.arrays[m.depth/64] &^= mask
+	if array {
+		m.arrays[m.depth/64] |= mask
+	}
+}

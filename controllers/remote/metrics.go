@@ -1,0 +1,45 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"errors"
+	"net/url"
+
+	"k8s.io/component-base/metrics"
+)
+
+var responsesRefused = metrics.NewCounterVec(&metrics.CounterOpts{
+	Namespace: "federation",
+	Name:      "peer_responses_refused_total",
+	Help: "Responses of a peer that were refused, by the host of its API server and reason: Redirect, Upgrade, TooLarge, " +
+		"TooManyElements or Timeout.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"server", "reason"})
+
+// RegisterMetrics registers the metrics of clients of peers with the function.
+func RegisterMetrics(register func(...metrics.Registerable)) { register(responsesRefused) }
+
+// countRefused returns a function that counts refused responses of a server by their error.
+func countRefused(server string) func(error) {
+	host := server
+	if parsed, err := url.Parse(server); err == nil {
+		host = parsed.Host
+	}
+	return func(err error) { responsesRefused.WithLabelValues(host, refusalReason(err)).Inc() }
+}
+
+func refusalReason(err error) string {
+	switch {
+	case errors.Is(err, ErrRedirect):
+		return "Redirect"
+	case errors.Is(err, ErrUpgrade):
+		return "Upgrade"
+	case errors.Is(err, ErrResponseTooLarge):
+		return "TooLarge"
+	case errors.Is(err, ErrTooManyElements):
+		return "TooManyElements"
+	}
+	return "Timeout"
+}
