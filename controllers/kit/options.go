@@ -22,7 +22,12 @@ const (
 	conflictDelay = 100 * time.Millisecond
 )
 
-// Options returns controller options with this number of workers and the delays above.
+// PeerWorkers is the number of workers of a controller with requests to peers. A peer that does not respond occupies at
+// most remote.SharedLimits.Calls of them.
+const PeerWorkers = 32
+
+// Options returns controller options with this number of workers and the delays above. Reconciles have no timeout:
+// package remote limits each call to a peer, and watches that a reconcile starts end with its context.
 func Options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,

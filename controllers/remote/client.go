@@ -81,7 +81,7 @@ func Config(identity *Identity, options Options) (*rest.Config, error) {
 	limits := cmp.Or(options.Limits, SharedLimits)
 	refused := countRefused(config.Host)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &guard{next: next, limits: limits, refused: refused}
+		return newGuard(next, limits, refused)
 	})
 	return config, nil
 }

@@ -13,6 +13,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,9 +22,8 @@ import (
 const (
 	// responseTimeout is the timeout for the header of a response, and for the body of one that is not a stream.
 	responseTimeout = 30 * time.Second
-	// maxRetryAfter is the maximum time that a response can delay the next attempt. client-go waits as long as
-	// Retry-After says, within the same call.
-	maxRetryAfter = 10 * time.Second
+	// callTimeout is the timeout for a call to begin while Limits.Calls others wait for their responses.
+	callTimeout = time.Second
 )
 
 var (
@@ -31,6 +31,8 @@ var (
 	ErrRedirect = errors.New("the peer redirects, which is refused: set the URL to which it redirects")
 	// ErrUpgrade is returned for a response that switches protocols although the request did not ask for it.
 	ErrUpgrade = errors.New("the peer switched protocols, which the request did not ask for")
+	// ErrBusy is returned for a call while Limits.Calls others wait for their responses.
+	ErrBusy = errors.New("the peer has not responded to earlier requests yet")
 	// ErrResponseTooLarge is returned for a response that exceeds Limits.Response or Limits.Watch.
 	ErrResponseTooLarge = errors.New("the peer's response is larger than this cluster reads")
 	// ErrTooManyElements is returned for a JSON response that exceeds Limits.Elements.
@@ -46,6 +48,9 @@ type Limits struct {
 	// Watch is the maximum length of one watch in bytes, after which objects are listed again. 0 means no limit:
 	// client-go bounds each event.
 	Watch int64
+	// Calls is the maximum number of concurrent calls, apart from streams, so that a peer that does not respond occupies
+	// few of the workers that serve all peers. 0 means no limit.
+	Calls int
 	// Elements is the number of elements that a JSON response may have whatever its length. Longer responses may
 	// have more, in proportion to their length. Without Watch, it applies to each event of a watch.
 	Elements int64
@@ -54,25 +59,80 @@ type Limits struct {
 var (
 	// SharedLimits are for clients of a process with several peers, which caches few and small objects of each: even
 	// the worst responses of one peer take much less memory than the process has.
-	SharedLimits = Limits{Response: 4 << 20, Watch: 8 << 20, Elements: 10_000}
+	SharedLimits = Limits{Response: 4 << 20, Watch: 8 << 20, Elements: 10_000, Calls: 8}
 	// OwnLimits are for clients of a process with one peer, whose memory limit is that of the peer.
 	OwnLimits = Limits{Response: 16 << 20, Elements: 100_000}
 )
 
-// guard is a transport for responses that are not trusted. It refuses redirects and unrequested protocol switches,
-// caps Retry-After, and bounds length, elements and duration of responses. Whether a response is a stream, which is
+// guard is a transport for responses that are not trusted. It refuses redirects and unrequested protocol switches, and
+// bounds length, elements and duration of responses, and the number of concurrent calls. It removes Retry-After, because
+// client-go waits for that time within the call: callers have delays of their own. Whether a response is a stream, which is
 // bounded less, is decided by the request alone: client-go reads the responses of all other requests into memory,
 // whatever their media type.
 type guard struct {
 	next   http.RoundTripper
 	limits Limits
+	// calls has an element for each call that waits for its response. nil means that calls are not limited.
+	calls chan struct{}
 	// refused is called with the error of each refused response.
 	refused func(error)
 }
 
-// RoundTrip implements http.RoundTripper. It fails with ErrRedirect, ErrUpgrade or a timeout; reading the body fails
-// with ErrResponseTooLarge, ErrTooManyElements or a timeout.
+func newGuard(next http.RoundTripper, limits Limits, refused func(error)) *guard {
+	g := &guard{next: next, limits: limits, refused: refused}
+	if limits.Calls > 0 {
+		g.calls = make(chan struct{}, limits.Calls)
+	}
+	return g
+}
+
+// RoundTrip implements http.RoundTripper. It fails with ErrBusy, ErrRedirect, ErrUpgrade or a timeout; reading the body
+// fails with ErrResponseTooLarge, ErrTooManyElements or a timeout.
 func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
+	if g.calls == nil || streamOf(request) != notAStream {
+		return g.roundTrip(request)
+	}
+	if err := g.begin(request.Context()); err != nil {
+		return nil, err
+	}
+	end := sync.OnceFunc(func() { <-g.calls })
+	response, err := g.roundTrip(request)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	response.Body = &endingBody{ReadCloser: response.Body, end: end}
+	return response, nil
+}
+
+// begin waits until fewer than Limits.Calls calls wait for their responses, for at most callTimeout.
+func (g *guard) begin(ctx context.Context) error {
+	timer := time.NewTimer(callTimeout)
+	defer timer.Stop()
+	select {
+	case g.calls <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		g.refused(ErrBusy)
+		return ErrBusy
+	}
+}
+
+// endingBody is the body of the response to a call, which ends when it is closed.
+type endingBody struct {
+	io.ReadCloser
+	end func()
+}
+
+// Close implements io.Closer.
+func (b *endingBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
+
+func (g *guard) roundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
 	timer := time.AfterFunc(responseTimeout, func() { cancel(errResponseTimeout) })
 	response, err := g.next.RoundTrip(request.WithContext(ctx))
@@ -104,7 +164,7 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 		cancel(err)
 		return nil, err
 	}
-	capRetryAfter(response.Header)
+	response.Header.Del("Retry-After")
 	body := &guardedBody{ReadCloser: response.Body, ctx: ctx, cancel: cancel, timer: timer, refused: g.refused}
 	// client-go reads the body of a response that is not successful into memory, too.
 	switch {
@@ -125,22 +185,6 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
 func (g *guard) WrappedRoundTripper() http.RoundTripper { return g.next }
-
-// capRetryAfter reduces Retry-After to maxRetryAfter, and removes values that are not a number of seconds.
-func capRetryAfter(header http.Header) {
-	const name = "Retry-After"
-	value := header.Get(name)
-	if value == "" {
-		return
-	}
-	limit := int64(maxRetryAfter / time.Second)
-	switch seconds, err := strconv.ParseInt(value, 10, 64); {
-	case err != nil || seconds < 0:
-		header.Del(name)
-	case seconds > limit:
-		header.Set(name, strconv.FormatInt(limit, 10))
-	}
-}
 
 // stream is the kind of stream that a request asks for.
 type stream int

@@ -17,6 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -213,21 +215,66 @@ func TestSlowResponsesTimeOut(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsCapped(t *testing.T) {
-	for value, want := range map[string]string{
-		"1": "1", "10": "10", "11": "10", "31536000": "10", "99999999999999999999": "", "-1": "", "Fri, 31 Dec 2100 23:59:59 GMT": "", "": "",
-	} {
-		guard := &guard{
-			next: responder(http.StatusTooManyRequests, http.Header{"Retry-After": {value}}, strings.NewReader("")), limits: SharedLimits,
+// client-go waits for the time of Retry-After within the call.
+func TestRetryAfterDelaysNoCall(t *testing.T) {
+	_, config := peer(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "31536000")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	clients, err := NewClients(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err = clients.Federation.FederationV1alpha1().ResourceOffers("a").List(ctx, metav1.ListOptions{})
+	if !apierrors.IsTooManyRequests(err) {
+		t.Errorf("error %v, want that of the peer", err)
+	}
+}
+
+// A peer that does not respond occupies a limited number of callers. The others fail, and can serve other peers.
+func TestCallsThatWaitForAResponseAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := roundTripper(func(request *http.Request) (*http.Response, error) {
+			<-request.Context().Done()
+			return nil, request.Context().Err()
+		})
+		guard := newGuard(silent, SharedLimits, func(error) {})
+		errs := make(chan error)
+		start := time.Now()
+		for range SharedLimits.Calls + 10 {
+			go func() {
+				_, err := guard.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/offers", nil))
+				errs <- err
+			}()
 		}
-		response, err := guard.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodPatch, "/offers/a", nil))
+		for range 10 {
+			if err := <-errs; !errors.Is(err, ErrBusy) || time.Since(start) != callTimeout {
+				t.Errorf("after %v: error %v, want %v after %v", time.Since(start), err, ErrBusy, callTimeout)
+			}
+		}
+		for range SharedLimits.Calls {
+			if err := <-errs; !errors.Is(err, errResponseTimeout) || time.Since(start) != responseTimeout {
+				t.Errorf("after %v: error %v, want %v after %v", time.Since(start), err, errResponseTimeout, responseTimeout)
+			}
+		}
+	})
+}
+
+func TestFinishedCallsAndStreamsAreNotCounted(t *testing.T) {
+	guard := newGuard(roundTripper(func(*http.Request) (*http.Response, error) {
+		return response(http.StatusOK, http.Header{}, io.NopCloser(strings.NewReader("{}"))), nil
+	}), Limits{Response: 10, Calls: 1}, func(error) {})
+	for _, path := range []string{"/offers", "/offers", "/offers?watch=1", "/offers?watch=1", "/offers"} {
+		response, err := guard.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", path, err)
 		}
-		if got := response.Header.Get("Retry-After"); got != want {
-			t.Errorf("%q became %q, want %q", value, got, want)
+		if !strings.Contains(path, "watch") {
+			_ = response.Body.Close()
+			_ = response.Body.Close()
 		}
-		_ = response.Body.Close()
 	}
 }
 

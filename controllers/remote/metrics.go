@@ -13,13 +13,15 @@ import (
 var responsesRefused = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace: "federation",
 	Name:      "peer_responses_refused_total",
-	Help: "Responses of a peer that were refused, by the host of its API server and reason: Redirect, Upgrade, TooLarge, " +
-		"TooManyElements or Timeout.",
+	Help: "Responses of a peer that were refused or not awaited, by the host of its API server and reason: Redirect, " +
+		"Upgrade, TooLarge, TooManyElements, Timeout or Busy.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"server", "reason"})
 
-// RegisterMetrics registers the metrics of clients of peers with the function.
-func RegisterMetrics(register func(...metrics.Registerable)) { register(responsesRefused) }
+// RegisterMetrics registers the metric of clients of peers. It fails if register fails.
+func RegisterMetrics(register func(metrics.Registerable) error) error {
+	return register(responsesRefused)
+}
 
 // countRefused returns a function that counts refused responses of a server by their error.
 func countRefused(server string) func(error) {
@@ -40,6 +42,8 @@ func refusalReason(err error) string {
 		return "TooLarge"
 	case errors.Is(err, ErrTooManyElements):
 		return "TooManyElements"
+	case errors.Is(err, ErrBusy):
+		return "Busy"
 	}
 	return "Timeout"
 }

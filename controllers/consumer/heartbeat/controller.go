@@ -27,9 +27,6 @@ import (
 const Name = "heartbeat"
 
 const (
-	// workers is the number of Leases that are renewed in parallel. A worker spends most of its time
-	// waiting for a provider's response.
-	workers = 4
 	// retryInterval is the time between two renewals while the provider cannot be reached. The
 	// heartbeat expires if three regular renewals are missing.
 	retryInterval = 5 * time.Second
@@ -54,7 +51,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		WatchesRawSource(&r.connected).
-		WithOptions(kit.Options(workers)).
+		WithOptions(kit.Options(kit.PeerWorkers)).
 		Complete(r)
 }
 

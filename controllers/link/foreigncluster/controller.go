@@ -25,9 +25,6 @@ import (
 // Name is the name of the controller in --controllers, logs, metrics and events.
 const Name = "foreign-cluster"
 
-// workers is the number of ForeignClusters that are reconciled in parallel.
-const workers = 4
-
 // Peers holds the connections of this cluster to its providers.
 type Peers interface {
 	// Remove closes the connection to a foreign cluster, if there is one.
@@ -67,7 +64,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&rbacv1.RoleBinding{}, labelled).
 		WatchesRawSource(source.Kind[client.Object](r.Invitations, &corev1.Secret{},
 			handler.EnqueueRequestsFromMapFunc(r.invitedBy))).
-		WithOptions(kit.Options(workers)).
+		WithOptions(kit.Options(kit.PeerWorkers)).
 		Complete(r)
 }
 

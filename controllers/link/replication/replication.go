@@ -33,8 +33,6 @@ import (
 const Name = "replication"
 
 const (
-	// workers is the number of objects of one kind that are reconciled in parallel.
-	workers = 4
 	// rejectedRetry is the time after which an object is reconciled again if the provider answered a
 	// request with Unauthorized or Forbidden.
 	rejectedRetry = 15 * time.Second
@@ -104,7 +102,7 @@ func (r *reconciler) setUp(manager ctrl.Manager) error {
 	controller, err := ctrl.NewControllerManagedBy(manager).
 		Named(Name+"-"+strings.ReplaceAll(r.pairs.title(), " ", "-")).
 		Watches(r.pairs.object(), handler.EnqueueRequestsFromMapFunc(r.requestsOf)).
-		WithOptions(kit.Options(workers)).
+		WithOptions(kit.Options(kit.PeerWorkers)).
 		Build(r)
 	if err != nil {
 		return err

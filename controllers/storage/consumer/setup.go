@@ -37,9 +37,6 @@ const (
 	ReleaserName       = "storage-release"
 )
 
-// workers is the number of objects that most of these controllers reconcile concurrently.
-const workers = 4
-
 // Prepare adds the kinds that the controllers of this package read to the cache of a manager, also if some of the
 // controllers are disabled. It fails if a kind cannot be cached.
 func Prepare(ctx context.Context, manager ctrl.Manager) error {
@@ -61,7 +58,7 @@ func (p *Provisioner) SetUp(manager ctrl.Manager) error {
 		return p.waiting(ctx)
 	})
 	return ctrl.NewControllerManagedBy(manager).Named(ProvisionerName).
-		WithOptions(kit.Options(workers)).
+		WithOptions(kit.Options(kit.PeerWorkers)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(p.originRequest)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(p.volumeRequest)).
 		Watches(&v1alpha1.VirtualVolume{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(moveChanged())).
@@ -224,7 +221,7 @@ func (c *Capacity) SetUp(manager ctrl.Manager, published cache.Cache) error {
 // SetUp adds the controller of virtual volumes to a manager.
 func (v *VirtualVolumes) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(VirtualVolumesName).
-		WithOptions(kit.Options(workers)).
+		WithOptions(kit.Options(kit.PeerWorkers)).
 		For(&v1alpha1.VirtualVolume{}).
 		Watches(&corev1.PersistentVolumeClaim{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claimOf)).
@@ -324,7 +321,7 @@ func conditionsChanged() predicate.Predicate {
 
 // SetUp adds the controller of expansions to a manager.
 func (e *Expander) SetUp(manager ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(manager).Named(ExpanderName).WithOptions(kit.Options(1)).
+	return ctrl.NewControllerManagedBy(manager).Named(ExpanderName).WithOptions(kit.Options(kit.PeerWorkers)).
 		Watches(&corev1.PersistentVolumeClaim{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claimOf)).
 		WatchesRawSource(e.Shadows.source(e.shadowRequests)).
@@ -333,7 +330,7 @@ func (e *Expander) SetUp(manager ctrl.Manager) error {
 
 // SetUp adds the controller of releases to a manager.
 func (r *Releaser) SetUp(manager ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(manager).Named(ReleaserName).WithOptions(kit.Options(workers)).
+	return ctrl.NewControllerManagedBy(manager).Named(ReleaserName).WithOptions(kit.Options(kit.PeerWorkers)).
 		For(&corev1.PersistentVolume{}).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(volumeOf),
 			builder.WithPredicates(predicate.Funcs{

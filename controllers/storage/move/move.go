@@ -23,11 +23,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -39,8 +39,6 @@ const (
 	conflictDelay = 50 * time.Millisecond
 	// maxErrorDelay is the maximum time after which a failed reconcile is retried.
 	maxErrorDelay = 5 * time.Second
-	// maxConcurrentMoves is the number of moves that are reconciled concurrently.
-	maxConcurrentMoves = 8
 )
 
 // Peers returns the connections to providers.
@@ -82,15 +80,13 @@ func New(config Config) *Reconciler {
 
 // SetupWithManager adds the controller to a manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	options := kit.Options(kit.PeerWorkers)
+	options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](conflictDelay, maxErrorDelay)
 	return builder.ControllerManagedBy(manager).Named(Name).
 		For(&v1alpha1.VirtualVolume{}).
 		Watches(&corev1.Pod{}, r.ends.handler()).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(marked)).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: maxConcurrentMoves,
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-				conflictDelay, maxErrorDelay),
-		}).
+		WithOptions(options).
 		Complete(r)
 }
 

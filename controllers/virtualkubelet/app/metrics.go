@@ -6,6 +6,7 @@ package app
 import (
 	"k8s.io/component-base/metrics"
 
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/mirror"
 	"liqo.io/federation/controllers/virtualkubelet/node"
 	"liqo.io/federation/controllers/virtualkubelet/pods"
@@ -30,5 +31,5 @@ func NewMetrics(register func(metrics.Registerable) error) (own *Metrics, err er
 	if own.mirror, err = mirror.NewMetrics(register); err != nil {
 		return nil, err
 	}
-	return own, nil
+	return own, remote.RegisterMetrics(register)
 }

@@ -18,10 +18,12 @@ import (
 	"liqo.io/federation/controllers/metrics"
 )
 
-// The delay before a failed key is retried starts at minDelay and doubles up to maxDelay.
 const (
+	// A failed key is retried after minDelay. The delay doubles with each failure, up to maxDelay.
 	minDelay = 50 * time.Millisecond
 	maxDelay = 30 * time.Second
+	// timeout is the timeout of a reconcile, with all its requests to this cluster and to the provider.
+	timeout = time.Minute
 )
 
 // Reconcile reconciles the object with a key. It returns the time after which the key is reconciled again; zero means
@@ -73,6 +75,12 @@ func (c *Controller[K]) Run(ctx context.Context) {
 	workers.Wait()
 }
 
+func (c *Controller[K]) reconcileWithin(ctx context.Context, key K) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return c.reconcile(ctx, key)
+}
+
 func (c *Controller[K]) next(ctx context.Context) bool {
 	key, shutdown := c.queue.Get()
 	if shutdown {
@@ -82,7 +90,7 @@ func (c *Controller[K]) next(ctx context.Context) bool {
 
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "key", fmt.Sprint(key))
 	start := time.Now()
-	after, err := c.reconcile(klog.NewContext(ctx, logger), key)
+	after, err := c.reconcileWithin(klog.NewContext(ctx, logger), key)
 	metrics.ObserveReconcile(c.name, time.Since(start), err)
 	switch {
 	case err == nil:

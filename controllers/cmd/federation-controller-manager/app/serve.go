@@ -21,6 +21,7 @@ import (
 
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/metrics"
+	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/storage/move"
 )
 
@@ -61,6 +62,9 @@ func serve(ctx context.Context, config *Config, live, ready healthz.HealthChecke
 
 	metrics.Register(legacyregistry.MustRegister)
 	move.RegisterMetrics(legacyregistry.MustRegister)
+	if err := remote.RegisterMetrics(legacyregistry.Register); err != nil {
+		return nil, fmt.Errorf("registering metrics: %w", err)
+	}
 	mux := http.NewServeMux()
 	healthz.InstallHandler(mux, healthz.PingHealthz, live)
 	healthz.InstallLivezHandler(mux, healthz.PingHealthz, live)
