@@ -23,6 +23,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/pods"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/server"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
@@ -150,7 +151,7 @@ func tuned(config *rest.Config, options *Options) *rest.Config {
 	return config
 }
 
-// check reads the version of the provider's API server, and the ResourceOffer of the virtual node. It fails if the API
+// check returns the version of the provider's API server, and reads the ResourceOffer of the virtual node. It fails if the API
 // server or its federation API is unavailable, or if the consumer may not read the offer.
 func (c *clients) check(ctx context.Context, vn *v1alpha1.VirtualNode) (string, error) {
 	version, err := c.remote.Core.Discovery().ServerVersionWithContext(ctx)
@@ -164,5 +165,5 @@ func (c *clients) check(ctx context.Context, vn *v1alpha1.VirtualNode) (string, 
 			return "", err
 		}
 	}
-	return version.GitVersion, nil
+	return translate.Version(version.GitVersion), nil
 }

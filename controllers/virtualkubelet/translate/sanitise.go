@@ -5,6 +5,7 @@ package translate
 
 import (
 	"net/netip"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -44,6 +45,17 @@ func clean(s string, limit int) string {
 		}
 		return r
 	}, s)
+}
+
+// versionPattern matches the versions of Kubernetes and of its distributions, for example v1.36.1-gke.1200+a1b2c3.
+var versionPattern = regexp.MustCompile(`^v\d{1,3}\.\d{1,3}\.\d{1,3}[-+.0-9A-Za-z]{0,40}$`)
+
+// Version returns the version of a provider if it has the form of a version of Kubernetes, and otherwise "unknown".
+func Version(s string) string {
+	if !versionPattern.MatchString(s) {
+		return "unknown"
+	}
+	return s
 }
 
 // addresses returns the valid addresses of a remote pod: unicast addresses, at most one per IP family. It omits
