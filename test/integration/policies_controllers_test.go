@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,8 +22,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -196,11 +200,14 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 			return err
 		}
 	}
-	makeNamespace := func(name, role string) func(context.Context) error {
+	makeNamespace := func(name, role, security string, more ...string) func(context.Context) error {
 		return func(ctx context.Context) error {
+			labels := map[string]string{v1alpha1.LabelRole: role, "pod-security.kubernetes.io/enforce": security}
+			for _, label := range more {
+				labels[label] = "true"
+			}
 			_, err := core.Namespaces().Create(ctx,
-				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
-					Labels: map[string]string{v1alpha1.LabelRole: role}}}, dryCreate)
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, dryCreate)
 			return err
 		}
 	}
@@ -237,11 +244,15 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 		{"makes the system's namespace a remote namespace", "only label liqo.io/scheduling-enabled", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"federation.liqo.io/role":"twin"}}}`)},
 		{"relaxes Pod Security in a namespace", "only label liqo.io/scheduling-enabled", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
 		{"removes the role of a remote namespace", "only label liqo.io/scheduling-enabled", patchNamespace(remote, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
-		{"makes a namespace of no role", "only tenant, peer and remote namespaces", makeNamespace("new", "")},
-		{"makes a remote namespace with the name of a tenant's", "must match its label", makeNamespace("liqo-tenant-new", v1alpha1.RoleRemoteNamespace)},
-		{"makes a tenant namespace of any name", "must match its label", makeNamespace("new", v1alpha1.RoleTenant)},
-		{"makes a remote namespace", "", makeNamespace("new", v1alpha1.RoleRemoteNamespace)},
-		{"makes a tenant namespace", "", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant)},
+		{"makes a namespace of no role", "only tenant, peer and remote namespaces", makeNamespace("new", "", "restricted")},
+		{"makes a remote namespace with the name of a tenant's", "must match its label", makeNamespace("liqo-tenant-new", v1alpha1.RoleRemoteNamespace, "baseline")},
+		{"makes a tenant namespace of any name", "must match its label", makeNamespace("new", v1alpha1.RoleTenant, "restricted")},
+		{"makes a remote namespace", "", makeNamespace("new", v1alpha1.RoleRemoteNamespace, "baseline")},
+		{"makes a remote namespace for privileged pods", "with its Pod Security Standard", makeNamespace("new", v1alpha1.RoleRemoteNamespace, "privileged")},
+		{"makes a remote namespace of another version", "with its Pod Security Standard", makeNamespace("new", v1alpha1.RoleRemoteNamespace, "baseline", "pod-security.kubernetes.io/enforce-version")},
+		{"makes an offloaded remote namespace", "with its Pod Security Standard", makeNamespace("new", v1alpha1.RoleRemoteNamespace, "baseline", v1alpha1.LabelSchedulingEnabled)},
+		{"makes a tenant namespace", "", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant, "restricted")},
+		{"makes a tenant namespace with a lower standard", "with its Pod Security Standard", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant, "baseline")},
 		{"deletes a namespace of a user", "only tenant, peer and remote namespaces", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, plain, dryDelete) }},
 		{"deletes a remote namespace", "", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, remote, dryDelete) }},
 	})
@@ -422,5 +433,107 @@ func TestPoliciesKeepTheQueuesOfPeersForPeers(t *testing.T) {
 		{"all authenticated users", "accounts of tenant namespaces only", change(names(flowcontrolv1.Subject{Kind: "Group", Group: &flowcontrolv1.GroupSubject{Name: "system:authenticated"}}))},
 		{"the exempt priority level", "priority level and precedence", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.PriorityLevelConfiguration.Name = "exempt" })},
 		{"before all other requests", "priority level and precedence", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.MatchingPrecedence = 2 })},
+	})
+}
+
+// A stolen account of the controllers must become no other account, and get no privileges on nodes.
+func TestPoliciesKeepStolenAccountsFromOthers(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	remote := makeNamespaceOf(t, env, "remote-of-siena", v1alpha1.RoleRemoteNamespace, "siena")
+	peer := makeNamespaceOf(t, env, peerOf("siena"), v1alpha1.RolePeer, "siena")
+	bindEverywhere(t, env, "stolen-controller-manager", "cluster-admin",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace})
+	bindEverywhere(t, env, "stolen-apiserver", "cluster-admin",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "federation-apiserver", Namespace: framework.Namespace})
+	manager := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager))
+	apiserver := kubeOf(t, env.ServiceAccount(t, framework.Namespace, "federation-apiserver"))
+
+	secret := func(kube kubernetes.Interface, kind corev1.SecretType) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.CoreV1().Secrets(framework.Namespace).Create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: "new", Annotations: map[string]string{
+					corev1.ServiceAccountNameKey: "federation-identity-signer",
+				}},
+				Type: kind, Data: map[string][]byte{"tls.crt": nil, "tls.key": nil},
+			}, dryCreate)
+			return err
+		}
+	}
+	pod := func(namespace string, change func(*corev1.PodSpec)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			spec := corev1.PodSpec{
+				AutomountServiceAccountToken: ptr.To(false),
+				Containers:                   []corev1.Container{{Name: "main", Image: "example.com/shop"}},
+			}
+			change(&spec)
+			_, err := manager.CoreV1().Pods(namespace).Create(ctx,
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: spec}, dryCreate)
+			return err
+		}
+	}
+	token := func(audience string) func(*corev1.PodSpec) {
+		return func(spec *corev1.PodSpec) {
+			spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: audience}}},
+			}}}}
+		}
+	}
+	deployment := func(namespace string, change func(*corev1.PodSpec)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			labels := map[string]string{"app": "new"}
+			template := corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					ServiceAccountName: "federation-virtual-kubelet-siena",
+					Containers: []corev1.Container{{
+						Name: "federation-virtual-kubelet", Image: "liqo.io/federation-virtual-kubelet:" + compatibility.Version,
+					}},
+				},
+			}
+			change(&template.Spec)
+			_, err := manager.AppsV1().Deployments(namespace).Create(ctx, &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Name: "new"},
+				Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
+			}, dryCreate)
+			return err
+		}
+	}
+	const secretTypes, node, tokens, kubelets = "only Secrets of the types", "must not have access to its node",
+		"must not have a token", "only Deployments of virtual kubelets"
+	as := func(*corev1.PodSpec) {}
+	expect(t, []attempt{
+		{"the controllers store an identity", "", secret(manager, v1alpha1.SecretTypeIdentity)},
+		{"the controllers store keys of the gateway", "", secret(manager, v1alpha1.SecretTypeWireGuard)},
+		{"the controllers store a certificate of a mover", "", secret(manager, corev1.SecretTypeTLS)},
+		{"the controllers request a token of another account", secretTypes, secret(manager, corev1.SecretTypeServiceAccountToken)},
+		{"the controllers store a bootstrap token", secretTypes, secret(manager, corev1.SecretTypeBootstrapToken)},
+		{"the controllers store any Secret", secretTypes, secret(manager, corev1.SecretTypeOpaque)},
+		{"the API server stores an invitation", "", secret(apiserver, v1alpha1.SecretTypeInvitation)},
+		{"the API server requests a token of another account", secretTypes, secret(apiserver, corev1.SecretTypeServiceAccountToken)},
+		{"the API server stores an identity", secretTypes, secret(apiserver, v1alpha1.SecretTypeIdentity)},
+		{"the controllers create a pod of a consumer", "", pod(remote, as)},
+		{"the controllers create a pod with a token of a mesh", "", pod(remote, token("mesh"))},
+		{"the controllers create a pod with a token", tokens, pod(remote, token(""))},
+		{"the controllers create a pod with the token of its account", tokens, pod(remote, func(s *corev1.PodSpec) { s.AutomountServiceAccountToken = nil })},
+		{"the controllers create a pod in the network of its node", node, pod(remote, func(s *corev1.PodSpec) { s.HostNetwork = true })},
+		{"the controllers create a pod with the processes of its node", node, pod(remote, func(s *corev1.PodSpec) { s.HostPID = true })},
+		{"the controllers create a privileged pod", node, pod(remote, func(s *corev1.PodSpec) {
+			s.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+		})},
+		{"the controllers create a privileged initContainer", node, pod(remote, func(s *corev1.PodSpec) {
+			s.InitContainers = []corev1.Container{{Name: "init", Image: "a", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}}
+		})},
+		{"the controllers create a pod with a port of its node", node, pod(remote, func(s *corev1.PodSpec) {
+			s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+		})},
+		{"the controllers create a pod with files of its node", node, pod(remote, func(s *corev1.PodSpec) {
+			s.Volumes = []corev1.Volume{{Name: "root", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+		})},
+		{"the controllers deploy a virtual kubelet", "", deployment(peer, as)},
+		{"the controllers deploy a virtual kubelet elsewhere", kubelets, deployment(remote, as)},
+		{"the controllers deploy another image", kubelets, deployment(peer, func(s *corev1.PodSpec) { s.Containers[0].Image = "busybox" })},
+		{"the controllers deploy another command", kubelets, deployment(peer, func(s *corev1.PodSpec) { s.Containers[0].Command = []string{"sh"} })},
+		{"the controllers deploy another account", kubelets, deployment(peer, func(s *corev1.PodSpec) { s.ServiceAccountName = "default" })},
 	})
 }
