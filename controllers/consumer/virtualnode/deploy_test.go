@@ -129,7 +129,7 @@ func TestKubeletHasTheURLOfTheConsumersAPIServer(t *testing.T) {
 		}
 	}
 	for server, address := range map[string]string{
-		"": "", "https://rome.example.org": "", "https://10.96.0.1": "10.96.0.1", "https://[fd00::1]:6443": "fd00::1",
+		"": "", "https://rome.example.org": "", "https://10.96.0.1": "10.96.0.1:443", "https://[fd00::1]:6443": "[fd00::1]:6443",
 	} {
 		options := VirtualKubelet{PullPolicy: "Always", ConsumerAPIServer: server, ConsumerAPIServerThroughTunnels: true}
 		if errs := options.Validate(); (len(errs) == 0) != (address != "") {

@@ -6,6 +6,7 @@ package virtualnode
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -86,13 +87,13 @@ func (v *VirtualKubelet) Validate() []error {
 	return errs
 }
 
-// ConsumerAPIServerAddress returns the IP address in ConsumerAPIServer if pods on providers reach it through tunnels,
-// otherwise the zero value.
-func (v *VirtualKubelet) ConsumerAPIServerAddress() netip.Addr {
-	host, _, err := podspec.ConsumerAPIServer(v.ConsumerAPIServer)
+// ConsumerAPIServerAddress returns the IP address and the port in ConsumerAPIServer if pods on providers reach it
+// through tunnels, otherwise the zero value.
+func (v *VirtualKubelet) ConsumerAPIServerAddress() netip.AddrPort {
+	host, port, err := podspec.ConsumerAPIServer(v.ConsumerAPIServer)
 	if err != nil || !v.ConsumerAPIServerThroughTunnels {
-		return netip.Addr{}
+		return netip.AddrPort{}
 	}
-	address, _ := netip.ParseAddr(host)
+	address, _ := netip.ParseAddrPort(net.JoinHostPort(host, port))
 	return address
 }

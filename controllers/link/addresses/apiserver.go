@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -29,8 +30,9 @@ const APIServerName = "api-server-address"
 // server of this cluster.
 type APIServerReconciler struct {
 	*Addresses
-	// Address is the address of the API server; the zero value if pods do not reach it through tunnels.
-	Address netip.Addr
+	// Address is the address of the API server, and the only port of it that pods reach; the zero value if pods do not
+	// reach it through tunnels.
+	Address netip.AddrPort
 	// Events receives events of ForeignClusters.
 	Events record.EventRecorder
 }
@@ -98,6 +100,7 @@ func (r *APIServerReconciler) wanted(ctx context.Context, of origin) (map[string
 	if err != nil || len(nodes) == 0 {
 		return nil, err
 	}
-	mapping := single(r.Namespace, of, r.ClusterID, peer{name, tunnel.Spec.ClusterID}, r.Address)
+	mapping := single(r.Namespace, of, r.ClusterID, peer{name, tunnel.Spec.ClusterID}, r.Address.Addr())
+	mapping.Spec.Ports = []v1alpha1.AddressMappingPort{{Protocol: corev1.ProtocolTCP, Port: int32(r.Address.Port())}}
 	return map[string]*v1alpha1.AddressMapping{mapping.Name: mapping}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
@@ -19,9 +20,10 @@ func TestAPIServerHasAnAddressForEachProviderWithATunnel(t *testing.T) {
 		change func(w *world)
 		want   int
 	}{
-		"nothing changes":  {func(*world) {}, 1},
-		"no tunnel":        {func(w *world) { w.disconnect("milan") }, 0},
-		"switched off":     {func(w *world) { w.apiServer.Address = netip.Addr{} }, 0},
+		"nothing changes": {func(*world) {}, 1},
+		"no tunnel":       {func(w *world) { w.disconnect("milan") }, 0},
+		"mapped without ports by an earlier version": {func(w *world) { w.withoutPorts(of) }, 1},
+		"switched off":     {func(w *world) { w.apiServer.Address = netip.AddrPort{} }, 0},
 		"no virtual nodes": {func(w *world) { w.withoutNode("milan") }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,6 +41,7 @@ func TestAPIServerHasAnAddressForEachProviderWithATunnel(t *testing.T) {
 			for i := range found {
 				want := v1alpha1.AddressMappingSpec{
 					ClusterID: milanID, Pool: v1alpha1.ExternalAddressPool, Address: "10.96.0.1", Mapped: "10.70.0.255",
+					Ports: []v1alpha1.AddressMappingPort{{Protocol: corev1.ProtocolTCP, Port: 6443}},
 				}
 				if diff := cmp.Diff(want, found[i].Spec); diff != "" {
 					t.Errorf("mapping (-want +got):\n%s", diff)

@@ -91,7 +91,7 @@ func newWorld(t *testing.T) *world {
 	w.ofPods = &PodReconciler{Addresses: w.Addresses, Pods: w.pods, Events: w.Events}
 	w.endpoints = &EndpointReconciler{Addresses: w.Addresses, Services: w.services, Events: w.Events}
 	w.apiServer = &APIServerReconciler{
-		Addresses: w.Addresses, Address: netip.MustParseAddr("10.96.0.1"), Events: w.Events,
+		Addresses: w.Addresses, Address: netip.MustParseAddrPort("10.96.0.1:6443"), Events: w.Events,
 	}
 	w.pool("10.70.0.0/24")
 	for name, id := range map[string]string{"milan": milanID, "naples": naplesID} {
@@ -272,6 +272,22 @@ func (w *world) connect(name, id string) {
 func (w *world) disconnect(name string) {
 	w.t.Helper()
 	w.Remove(&v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: name}})
+}
+
+// withoutPorts removes the ports of the AddressMappings of an origin, so that all ports can be reached.
+func (w *world) withoutPorts(of origin) {
+	w.t.Helper()
+	found, err := w.mappingsOf(w.t.Context(), of)
+	if err != nil || len(found) == 0 {
+		w.t.Fatalf("mapped: %v, error %v", found, err)
+	}
+	for i := range found {
+		mapping := found[i].DeepCopy()
+		mapping.Spec.Ports = nil
+		if err := w.WithWatch.Update(w.t.Context(), mapping); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
 
 // offload offloads exactly these namespaces to a provider.
