@@ -58,23 +58,31 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		from.add("-j SNAT --to-source %s", node)
 		post.add("-o %s+ -j SNAT --to-source %s", LinkPrefix, node)
 	}
-	// These rules are for nodes whose FORWARD policy is DROP. The jump to them comes last, so that they accept no
-	// packet that a CNI drops.
+	// The jump to these rules comes last, so that they accept no packet that a CNI drops. They accept packets on nodes
+	// whose FORWARD policy is DROP. Other machines could send packets to peers through a node, which would give them
+	// its own address: only pods, and clients of Services with pods of peers, may do so.
 	forward := Chain{Family: f, Table: filterTable, Name: forwardChain}
 	forward.add("-i %s+ -j ACCEPT", LinkPrefix)
-	forward.add("-o %s+ -j ACCEPT", LinkPrefix)
+	for _, pods := range v.podCIDRs(f) {
+		forward.add("-s %s -o %s+ -j ACCEPT", pods, LinkPrefix)
+	}
+	forward.add("-o %s+ -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT", LinkPrefix)
+	forward.add("-o %s+ -j DROP", LinkPrefix)
 
 	// Some CNIs assign an address of the pod CIDRs to the node. Peers may reach pods only, and a node only by an
-	// AddressMapping.
+	// AddressMapping. Before DNAT, the first chain drops packets to node ports, which kube-proxy would forward to pods.
+	local := Chain{Family: f, Table: mangleTable, Name: preroutingChain}
 	input := Chain{Family: f, Table: filterTable, Name: inputChain}
 	for _, pods := range v.podCIDRs(f) {
+		local.add("-d %s -i %s+ -m addrtype --dst-type LOCAL -j DROP", pods, LinkPrefix)
 		input.add("-d %s -i %s+ -j DROP", pods, LinkPrefix)
 	}
 
-	s.Chains = append(s.Chains, from, post, input, forward)
+	s.Chains = append(s.Chains, from, post, local, input, forward)
 	s.Chains = append(s.Chains, further...)
 	s.Jumps = append(s.Jumps,
 		Jump{Family: f, Table: NATTable, Base: "POSTROUTING", Chain: postroutingChain},
+		Jump{Family: f, Table: mangleTable, Base: "PREROUTING", Chain: preroutingChain},
 		Jump{Family: f, Table: filterTable, Base: "INPUT", Chain: inputChain},
 		Jump{Family: f, Table: filterTable, Base: "FORWARD", Chain: forwardChain, Last: true})
 }

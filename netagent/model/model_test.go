@@ -245,6 +245,7 @@ func TestNodeKeepsPodAddressesAndTranslatesOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `nat -A POSTROUTING -j LIQO-POSTROUTING
+mangle -A PREROUTING -j LIQO-PREROUTING
 filter -A INPUT -j LIQO-INPUT
 filter -A FORWARD -j LIQO-FORWARD
 mangle -A INPUT -j LIQO-INPUT
@@ -255,9 +256,12 @@ nat -A LIQO-FROM-PEERS -j SNAT --to-source 192.168.1.2
 nat -A LIQO-POSTROUTING -s 10.0.0.0/16 -o liqo.+ -j NETMAP --to 10.0.0.0/16
 nat -A LIQO-POSTROUTING -s 10.1.0.0/16 -j LIQO-FROM-PEERS
 nat -A LIQO-POSTROUTING -o liqo.+ -j SNAT --to-source 192.168.1.2
+mangle -A LIQO-PREROUTING -d 10.0.0.0/16 -i liqo.+ -m addrtype --dst-type LOCAL -j DROP
 filter -A LIQO-INPUT -d 10.0.0.0/16 -i liqo.+ -j DROP
 filter -A LIQO-FORWARD -i liqo.+ -j ACCEPT
-filter -A LIQO-FORWARD -o liqo.+ -j ACCEPT
+filter -A LIQO-FORWARD -s 10.0.0.0/16 -o liqo.+ -j ACCEPT
+filter -A LIQO-FORWARD -o liqo.+ -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT
+filter -A LIQO-FORWARD -o liqo.+ -j DROP
 mangle -A LIQO-FROM-NODES -s 192.168.1.1/32 -j ACCEPT
 mangle -A LIQO-FROM-NODES -j DROP
 mangle -A LIQO-TO-NODES -d 192.168.1.1/32 -j DROP
@@ -337,10 +341,10 @@ func TestOverlayAcceptsItsPeersOnly(t *testing.T) {
 				"mangle -A LIQO-INPUT -p udp -m udp --dport 5872 -j LIQO-FROM-NODES\n" +
 					"mangle -A LIQO-FORWARD -p udp -m udp --dport 5872 -j LIQO-TO-NODES\n",
 			)
-			if diff := cmp.Diff(want.String(), mangleRules(s, test.family)); diff != "" {
+			if diff := cmp.Diff(want.String(), overlayRules(s, test.family)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if rules := mangleRules(s, test.none); rules != "" {
+			if rules := overlayRules(s, test.none); rules != "" {
 				t.Errorf("rules of the other family:\n%s", rules)
 			}
 			if !slices.Contains(s.Scope.Families, test.family) {
@@ -350,11 +354,11 @@ func TestOverlayAcceptsItsPeersOnly(t *testing.T) {
 	}
 }
 
-// mangleRules returns the rules of the mangle table in one family.
-func mangleRules(s State, f Family) string {
+// overlayRules returns the rules for packets of the overlay itself in one family.
+func overlayRules(s State, f Family) string {
 	var b strings.Builder
 	for line := range strings.Lines(dump(s, f)) {
-		if strings.HasPrefix(line, mangleTable) {
+		if strings.HasPrefix(line, mangleTable) && !strings.Contains(line, "PREROUTING") {
 			b.WriteString(line)
 		}
 	}
