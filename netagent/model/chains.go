@@ -31,6 +31,11 @@ const (
 	toNodesChain   = ChainPrefix + "TO-NODES"
 
 	toGatewaysChain = ChainPrefix + "TO-GATEWAYS"
+
+	overlayFromPeersChain = ChainPrefix + "OVERLAY-FROM-PEERS"
+	overlayToPeersChain   = ChainPrefix + "OVERLAY-TO-PEERS"
+	toLocalChain          = ChainPrefix + "TO-LOCAL"
+	fromLocalChain        = ChainPrefix + "FROM-LOCAL"
 )
 
 // hostChains adds the chains of a node. They exempt packets to and from peers from the masquerading rules of CNIs
@@ -78,6 +83,7 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		input.add("-d %s -i %s+ -j DROP", pods, LinkPrefix)
 	}
 
+	s.Chains = append(s.Chains, v.insideOverlay(&local, peers)...)
 	s.Chains = append(s.Chains, from, post, local, input, forward)
 	s.Chains = append(s.Chains, further...)
 	s.Jumps = append(s.Jumps,
@@ -85,6 +91,53 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		Jump{Family: f, Table: mangleTable, Base: "PREROUTING", Chain: preroutingChain},
 		Jump{Family: f, Table: filterTable, Base: "INPUT", Chain: inputChain},
 		Jump{Family: f, Table: filterTable, Base: "FORWARD", Chain: forwardChain, Last: true})
+}
+
+// insideOverlay adds rules to a chain at PREROUTING that check the addresses of the packets inside the overlay, and
+// returns further chains. Any machine that sends with the address of a node can send packets by the overlay, and they
+// have passed no NetworkPolicy. The overlay has packets of peers to pods and to the node itself and, to a gateway's node,
+// packets of pods and nodes to peers. ICMP errors of gateways belong to such packets.
+func (v *view) insideOverlay(c *Chain, peers []Peer) []Chain {
+	f := c.Family
+	fromPeers := Chain{Family: f, Table: mangleTable, Name: overlayFromPeersChain}
+	toLocal := Chain{Family: f, Table: mangleTable, Name: toLocalChain}
+	var sources, destinations, nodes []branch
+	for _, p := range peers {
+		for _, r := range ofFamily(p.Remote, f) {
+			sources = append(sources, branch{prefix: r, target: toLocalChain})
+			destinations = append(destinations, branch{prefix: r, target: fromLocalChain})
+		}
+	}
+	further := fromPeers.addTree("-s %s", sources)
+	for _, pods := range v.podCIDRs(f) {
+		toLocal.add("-d %s -j ACCEPT", pods)
+	}
+	for _, a := range v.self.Addresses {
+		if FamilyOf(a) == f {
+			toLocal.add("-d %s -j ACCEPT", host(a))
+		}
+	}
+	c.add("-i %s -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", OverlayLink)
+	c.add("-i %s -j %s", OverlayLink, overlayFromPeersChain)
+	chains := []Chain{fromPeers, toLocal}
+	if v.isGateway {
+		toPeers := Chain{Family: f, Table: mangleTable, Name: overlayToPeersChain}
+		fromLocal := Chain{Family: f, Table: mangleTable, Name: fromLocalChain}
+		further = append(further, toPeers.addTree("-d %s", destinations)...)
+		for _, pods := range v.podCIDRs(f) {
+			fromLocal.add("-s %s -j ACCEPT", pods)
+		}
+		for _, n := range v.overlayPeers() {
+			if a := n.address(f); a.IsValid() {
+				nodes = append(nodes, branch{prefix: host(a), target: "ACCEPT"})
+			}
+		}
+		further = append(further, fromLocal.addTree("-s %s", nodes)...)
+		c.add("-i %s -j %s", OverlayLink, overlayToPeersChain)
+		chains = append(chains, toPeers, fromLocal)
+	}
+	c.add("-i %s -j DROP", OverlayLink)
+	return append(chains, further...)
 }
 
 // overlayChains adds the chains that restrict the overlay to the nodes of the cluster, as VXLAN does not

@@ -6,6 +6,7 @@ package model
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -250,6 +251,9 @@ filter -A INPUT -j LIQO-INPUT
 filter -A FORWARD -j LIQO-FORWARD
 mangle -A INPUT -j LIQO-INPUT
 mangle -A FORWARD -j LIQO-FORWARD
+mangle -A LIQO-OVERLAY-FROM-PEERS -s 10.1.0.0/16 -j LIQO-TO-LOCAL
+mangle -A LIQO-TO-LOCAL -d 10.0.0.0/16 -j ACCEPT
+mangle -A LIQO-TO-LOCAL -d 192.168.1.2/32 -j ACCEPT
 nat -A LIQO-FROM-PEERS -d 10.0.0.0/16 -j ACCEPT
 nat -A LIQO-FROM-PEERS -o liqo.+ -j ACCEPT
 nat -A LIQO-FROM-PEERS -j SNAT --to-source 192.168.1.2
@@ -257,6 +261,9 @@ nat -A LIQO-POSTROUTING -s 10.0.0.0/16 -o liqo.+ -j NETMAP --to 10.0.0.0/16
 nat -A LIQO-POSTROUTING -s 10.1.0.0/16 -j LIQO-FROM-PEERS
 nat -A LIQO-POSTROUTING -o liqo.+ -j SNAT --to-source 192.168.1.2
 mangle -A LIQO-PREROUTING -d 10.0.0.0/16 -i liqo.+ -m addrtype --dst-type LOCAL -j DROP
+mangle -A LIQO-PREROUTING -i liqo.vxlan -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+mangle -A LIQO-PREROUTING -i liqo.vxlan -j LIQO-OVERLAY-FROM-PEERS
+mangle -A LIQO-PREROUTING -i liqo.vxlan -j DROP
 filter -A LIQO-INPUT -d 10.0.0.0/16 -i liqo.+ -j DROP
 filter -A LIQO-FORWARD -i liqo.+ -j ACCEPT
 filter -A LIQO-FORWARD -s 10.0.0.0/16 -o liqo.+ -j ACCEPT
@@ -269,6 +276,30 @@ mangle -A LIQO-INPUT -p udp -m udp --dport 5872 -j LIQO-FROM-NODES
 mangle -A LIQO-FORWARD -p udp -m udp --dport 5872 -j LIQO-TO-NODES
 `
 	if diff := cmp.Diff(want, dump(s, IPv4)); diff != "" {
+		t.Errorf("chains (-want +got):\n%s", diff)
+	}
+}
+
+// A gateway's node also forwards packets of the other nodes and of pods to peers.
+func TestGatewayNodeAcceptsPacketsToPeersOnTheOverlay(t *testing.T) {
+	s, _, err := RouteAgent(rome("rome-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `mangle -A PREROUTING -j LIQO-PREROUTING
+mangle -A LIQO-OVERLAY-FROM-PEERS -s 10.1.0.0/16 -j LIQO-TO-LOCAL
+mangle -A LIQO-TO-LOCAL -d 10.0.0.0/16 -j ACCEPT
+mangle -A LIQO-TO-LOCAL -d 192.168.1.1/32 -j ACCEPT
+mangle -A LIQO-OVERLAY-TO-PEERS -d 10.1.0.0/16 -j LIQO-FROM-LOCAL
+mangle -A LIQO-FROM-LOCAL -s 10.0.0.0/16 -j ACCEPT
+mangle -A LIQO-FROM-LOCAL -s 192.168.1.2/32 -j ACCEPT
+mangle -A LIQO-PREROUTING -d 10.0.0.0/16 -i liqo.+ -m addrtype --dst-type LOCAL -j DROP
+mangle -A LIQO-PREROUTING -i liqo.vxlan -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+mangle -A LIQO-PREROUTING -i liqo.vxlan -j LIQO-OVERLAY-FROM-PEERS
+mangle -A LIQO-PREROUTING -i liqo.vxlan -j LIQO-OVERLAY-TO-PEERS
+mangle -A LIQO-PREROUTING -i liqo.vxlan -j DROP
+`
+	if diff := cmp.Diff(want, mangleRules(s, IPv4, true)); diff != "" {
 		t.Errorf("chains (-want +got):\n%s", diff)
 	}
 }
@@ -341,10 +372,10 @@ func TestOverlayAcceptsItsPeersOnly(t *testing.T) {
 				"mangle -A LIQO-INPUT -p udp -m udp --dport 5872 -j LIQO-FROM-NODES\n" +
 					"mangle -A LIQO-FORWARD -p udp -m udp --dport 5872 -j LIQO-TO-NODES\n",
 			)
-			if diff := cmp.Diff(want.String(), overlayRules(s, test.family)); diff != "" {
+			if diff := cmp.Diff(want.String(), mangleRules(s, test.family, false)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if rules := overlayRules(s, test.none); rules != "" {
+			if rules := mangleRules(s, test.none, false); rules != "" {
 				t.Errorf("rules of the other family:\n%s", rules)
 			}
 			if !slices.Contains(s.Scope.Families, test.family) {
@@ -354,11 +385,15 @@ func TestOverlayAcceptsItsPeersOnly(t *testing.T) {
 	}
 }
 
-// overlayRules returns the rules for packets of the overlay itself in one family.
-func overlayRules(s State, f Family) string {
+// inside matches rules for the packets inside the overlay.
+var inside = regexp.MustCompile("PREROUTING|-OVERLAY-|-LOCAL ")
+
+// mangleRules returns the rules of the mangle table in one family, for packets inside the overlay or for those of the
+// overlay itself.
+func mangleRules(s State, f Family, insideOverlay bool) string {
 	var b strings.Builder
 	for line := range strings.Lines(dump(s, f)) {
-		if strings.HasPrefix(line, mangleTable) && !strings.Contains(line, "PREROUTING") {
+		if strings.HasPrefix(line, mangleTable) && inside.MatchString(line) == insideOverlay {
 			b.WriteString(line)
 		}
 	}

@@ -48,28 +48,17 @@ func TestOverlayRejectsPacketsOfOtherMachines(t *testing.T) {
 				}
 				at := netip.AddrPortFrom(in.Nodes[1].Addresses[0], model.OverlayPort)
 				got, stranger := receive(t, node.Pod), w.stranger(t)
-				send := func(who string, from *kernel.Namespace) {
+				sends := func(who string, from *kernel.Namespace) {
 					t.Helper()
 					// On rome, milan's pods are in 10.1, so packets from there arrive on the overlay.
-					packet := overlaid(state.Links[0].MAC, world.Addr("10.1.2.2"), world.Addr("10.0.2.2"), who)
-					if err := from.Do(func() error {
-						conn, err := net.Dial("udp", at.String())
-						if err != nil {
-							return err
-						}
-						defer conn.Close()
-						_, err = conn.Write(packet)
-						return err
-					}); err != nil {
-						t.Fatalf("%s: %v", who, err)
-					}
+					send(t, from, at, overlaid(state.Links[0].MAC, world.Addr("10.1.2.2"), world.Addr("10.0.2.2"), who))
 				}
 				for range 3 {
-					send("a stranger", stranger)
-					send("a node of another cluster", w.Milan.Nodes[0].NS)
-					send("a pod on the gateway's node", gateway.Pod)
-					send("a pod on the node itself", node.Pod)
-					send("the gateway's node", gateway.NS)
+					sends("a stranger", stranger)
+					sends("a node of another cluster", w.Milan.Nodes[0].NS)
+					sends("a pod on the gateway's node", gateway.Pod)
+					sends("a pod on the node itself", node.Pod)
+					sends("the gateway's node", gateway.NS)
 					select {
 					case who := <-got:
 						if who != "the gateway's node" {
@@ -82,6 +71,73 @@ func TestOverlayRejectsPacketsOfOtherMachines(t *testing.T) {
 				w.unchanged(t)
 			})
 		}
+	}
+}
+
+// A machine that sends with the address of a node must not reach pods by the overlay with any address, past their
+// NetworkPolicies, and must not reach peers with the address of a gateway.
+func TestOverlayCarriesPacketsBetweenPeersAndPodsOnly(t *testing.T) {
+	for _, iptables := range []string{"nft", "legacy"} {
+		t.Run(iptables, func(t *testing.T) {
+			w := newFabric(t, iptables)
+			w.apply(t)
+			w.unchanged(t)
+			gateway, node := w.Rome.Nodes[0], w.Rome.Nodes[1]
+			for _, n := range w.Rome.Nodes {
+				// Kubernetes requires no reverse path filter, and many nodes have none.
+				run(t, n.NS, "sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth0.rp_filter=0")
+				ip(t, n.NS, "route add default via 172.16.9.9")
+			}
+			for _, test := range []struct {
+				name     string
+				from, to int
+				pod      *kernel.Namespace
+				address  string
+				refused  []string
+				admitted string
+			}{
+				{"a pod", 0, 1, node.Pod, "10.0.2.2", []string{"8.8.8.8", "10.0.3.2", gateway.V4.String()}, "10.1.2.2"},
+				{"a pod of a peer", 1, 0, w.Milan.Nodes[0].Pod, "10.1.1.2", []string{"8.8.8.8", "172.16.9.9"}, "10.0.2.2"},
+			} {
+				in := w.Rome.Input
+				in.Node = w.Rome.Nodes[test.to].Name
+				state, _, err := model.RouteAgent(in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := netip.AddrPortFrom(in.Nodes[test.to].Addresses[0], model.OverlayPort)
+				got := receive(t, test.pod)
+				for _, source := range append(test.refused, test.admitted) {
+					packet := overlaid(state.Links[0].MAC, world.Addr(source), world.Addr(test.address), source)
+					send(t, w.Rome.Nodes[test.from].NS, at, packet)
+				}
+				select {
+				case source := <-got:
+					if source != test.admitted {
+						t.Errorf("%s got a packet from %s", test.name, source)
+					}
+				case <-time.After(exchangeTimeout):
+					t.Errorf("%s did not get the packet from %s", test.name, test.admitted)
+				}
+			}
+			w.teardown(t)
+		})
+	}
+}
+
+// send sends one UDP packet.
+func send(t *testing.T, from *kernel.Namespace, to netip.AddrPort, packet []byte) {
+	t.Helper()
+	if err := from.Do(func() error {
+		conn, err := net.Dial("udp", to.String())
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = conn.Write(packet)
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 
