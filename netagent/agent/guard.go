@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/reviewlimit"
 )
 
 const (
@@ -31,21 +31,13 @@ const (
 	deniedTTL  = 30 * time.Second
 	// maxDecisions bounds the cached decisions.
 	maxDecisions = 64
-	// reviewsPerSecond and reviewBurst limit the reviews of tokens that were not valid before. Any process on the
-	// node may send such tokens, and their reviews must not delay the agent's own requests to the API server.
+	// reviewsPerSecond and reviewBurst limit the reviews of tokens that were not valid before.
 	reviewsPerSecond = 1
 	reviewBurst      = 10
 	// The following limits apply to the control plane proxy, which has one client per virtual node.
 	maxControlDecisions     = 1024
 	controlReviewsPerSecond = 10
 	controlReviewBurst      = 100
-	// Reviews are also limited per source address, so that a client that tries many tokens does not use up the
-	// limit of other clients. The limiters of maxSources addresses are kept.
-	sourceReviewsPerSecond = 2
-	sourceReviewBurst      = 50
-	maxSources             = 1024
-	// validTokenTTL is how long a token that was valid is exempt from the limits of new tokens.
-	validTokenTTL = time.Hour
 )
 
 // guard authorizes requests by TokenReview and SubjectAccessReview. The handlers of k8s.io/apiserver do more, at
@@ -55,13 +47,8 @@ type guard struct {
 	// audience is the audience that tokens must have; empty means the audience of the local API server.
 	audience string
 	// decisions holds HTTP statuses by hash of path and token. Tokens themselves are not stored.
-	decisions       *cache.LRUExpireCache
-	newTokenLimiter *rate.Limiter
-	// validTokens holds the hashes of tokens that were valid within validTokenTTL. Their reviews are limited by
-	// validTokenLimiter alone; reviews of other tokens by newTokenLimiter and by the limiter of their source in
-	// sources.
-	validTokens, sources *cache.LRUExpireCache
-	validTokenLimiter    *rate.Limiter
+	decisions *cache.LRUExpireCache
+	limiter   *reviewlimit.Limiter
 }
 
 func newGuard(kube kubernetes.Interface) *guard {
@@ -71,14 +58,13 @@ func newGuard(kube kubernetes.Interface) *guard {
 func newGuardFor(kube kubernetes.Interface, audience string, decisions int, perSecond rate.Limit, burst int) *guard {
 	return &guard{
 		kube: kube, audience: audience, decisions: cache.NewLRUExpireCache(decisions),
-		newTokenLimiter: rate.NewLimiter(perSecond, burst), validTokenLimiter: rate.NewLimiter(perSecond, burst),
-		validTokens: cache.NewLRUExpireCache(decisions), sources: cache.NewLRUExpireCache(maxSources),
+		limiter: reviewlimit.New(perSecond, burst, decisions),
 	}
 }
 
 // ControlGuard returns a function that reports, as an HTTP status, whether the bearer of a token may open
 // connections to peers through the gateway. Tokens need the audience v1alpha1.ControlAudience. Source is the
-// client's address as returned by SourceOf.
+// client's address as returned by reviewlimit.SourceOf.
 func ControlGuard(kube kubernetes.Interface) func(ctx context.Context, source, token string) (int, error) {
 	g := newGuardFor(kube, v1alpha1.ControlAudience, maxControlDecisions, controlReviewsPerSecond, controlReviewBurst)
 	return func(ctx context.Context, source, token string) (int, error) {
@@ -109,34 +95,7 @@ func (g *guard) authorizeRequest(r *http.Request) (int, error) {
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return http.StatusUnauthorized, nil
 	}
-	return g.authorize(r.Context(), SourceOf(r.RemoteAddr), token, r.URL.Path)
-}
-
-// SourceOf returns the key by which clients are rate limited: the IPv4 address, or the /64 network of an IPv6
-// address, since a client can use any address of its network.
-func SourceOf(address string) string {
-	from, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return address
-	}
-	a := from.Addr().Unmap()
-	if a.Is4() {
-		return a.String()
-	}
-	return netip.PrefixFrom(a.WithZone(""), 64).Masked().String()
-}
-
-// allowReview reports whether the rate limits permit a review now. Key is the hash of a path and a token.
-func (g *guard) allowReview(key [sha256.Size]byte, source string) bool {
-	if _, ok := g.validTokens.Get(key); ok {
-		return g.validTokenLimiter.Allow()
-	}
-	limiter, ok := g.sources.Get(source)
-	if !ok {
-		limiter = rate.NewLimiter(sourceReviewsPerSecond, sourceReviewBurst)
-	}
-	g.sources.Add(source, limiter, validTokenTTL)
-	return limiter.(*rate.Limiter).Allow() && g.newTokenLimiter.Allow()
+	return g.authorize(r.Context(), reviewlimit.SourceOf(r.RemoteAddr), token, r.URL.Path)
 }
 
 // authorize returns StatusOK if the user of a token may send GET requests for a path, and the status to respond
@@ -146,7 +105,7 @@ func (g *guard) authorize(ctx context.Context, source, token, path string) (int,
 	if status, ok := g.decisions.Get(key); ok {
 		return status.(int), nil
 	}
-	if !g.allowReview(key, source) {
+	if !g.limiter.Allow(key, source) {
 		return http.StatusTooManyRequests, nil
 	}
 	// The client must not log the request, whose body holds the token, at any verbosity.
@@ -174,7 +133,7 @@ func (g *guard) authorize(ctx context.Context, source, token, path string) (int,
 	status, ttl := http.StatusForbidden, deniedTTL
 	if allowed {
 		status, ttl = http.StatusOK, allowedTTL
-		g.validTokens.Add(key, true, validTokenTTL)
+		g.limiter.Valid(key)
 	}
 	g.decisions.Add(key, status, ttl)
 	return status, nil

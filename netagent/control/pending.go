@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"sync"
 
-	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/apiserver/reviewlimit"
 )
 
 // maxPendingPerSource bounds the client connections from one source that are not connected to a destination yet.
@@ -24,7 +24,7 @@ type pendingClients struct {
 // track processes a state change of a client connection. It closes a new connection if its source has too many
 // pending ones.
 func (a *pendingClients) track(conn net.Conn, state http.ConnState) {
-	from := agent.SourceOf(conn.RemoteAddr().String())
+	from := reviewlimit.SourceOf(conn.RemoteAddr().String())
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch state {

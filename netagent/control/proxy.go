@@ -21,7 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/apiserver/reviewlimit"
 	"liqo.io/federation/netagent/model"
 )
 
@@ -114,7 +114,7 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) (int, error) {
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return http.StatusProxyAuthRequired, nil
 	}
-	switch status, err := p.Allowed(r.Context(), agent.SourceOf(r.RemoteAddr), token); {
+	switch status, err := p.Allowed(r.Context(), reviewlimit.SourceOf(r.RemoteAddr), token); {
 	case status == http.StatusUnauthorized:
 		return http.StatusProxyAuthRequired, err
 	case status != http.StatusOK:

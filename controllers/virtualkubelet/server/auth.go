@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -67,7 +68,11 @@ func (a *Auth) Ready() error { return clientca.Loaded(a.authority) }
 func (a *Auth) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		logger := klog.FromContext(r.Context())
-		response, ok, err := a.Authenticator.AuthenticateRequest(r)
+		response, ok, err := a.Authenticator.AuthenticateRequest(withSource(r))
+		if errors.Is(err, errTooManyReviews) {
+			http.Error(w, errTooManyReviews.Error(), http.StatusTooManyRequests)
+			return
+		}
 		if err != nil {
 			logger.V(2).Info("Request was not authenticated", "err", err)
 		}

@@ -7,7 +7,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -18,6 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+
+	"liqo.io/federation/apiserver/reviewlimit"
 )
 
 // tokenReviews and accessReviews replace the delegating authenticator and authorizer of k8s.io/apiserver, which link
@@ -29,28 +33,45 @@ const (
 	tokenTTL   = 2 * time.Minute
 	allowedTTL = 5 * time.Minute
 	deniedTTL  = 30 * time.Second
+	// rejectedTTL is the time for which a rejected token is not reviewed again. It is short, because a rejected token
+	// may become valid.
+	rejectedTTL = 10 * time.Second
+	// reviewsPerSecond and reviewBurst limit the reviews of tokens that were not valid before.
+	reviewsPerSecond = 10
+	reviewBurst      = 100
 	// maxReviews is the maximum number of cached responses, for tokens and for requests each.
 	maxReviews = 1024
 )
 
-// tokenReviews authenticates tokens by TokenReviews of the local cluster. Rejections are not cached, since a rejected
-// token may become valid.
+// errTooManyReviews is returned for a token that is not reviewed, because of the limit of its source or of all.
+var errTooManyReviews = errors.New("too many unknown tokens: try again later")
+
+// tokenReviews authenticates tokens by TokenReviews of the local cluster.
 type tokenReviews struct {
 	client authenticationclient.TokenReviewInterface
-	cached *cache.LRUExpireCache
+	// cached has a user.Info for each accepted token, and nil for a rejected one.
+	cached  *cache.LRUExpireCache
+	limiter *reviewlimit.Limiter
 }
 
 func newTokenReviews(client authenticationclient.TokenReviewInterface) authenticator.Token {
-	return &tokenReviews{client: client, cached: cache.NewLRUExpireCache(maxReviews)}
+	return &tokenReviews{
+		client: client, cached: cache.NewLRUExpireCache(maxReviews),
+		limiter: reviewlimit.New(reviewsPerSecond, reviewBurst, maxReviews),
+	}
 }
 
 // AuthenticateToken implements authenticator.Token. It returns false for a token that the API server rejects, and fails
-// if the TokenReview cannot be created.
+// with errTooManyReviews or if the TokenReview cannot be created. The context has the address of the client.
 func (t *tokenReviews) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	// The cache must not contain tokens, so it has their hashes.
 	key := sha256.Sum256([]byte(token))
 	if cached, ok := t.cached.Get(key); ok {
-		return &authenticator.Response{User: cached.(user.Info)}, true, nil
+		requester, accepted := cached.(user.Info)
+		return &authenticator.Response{User: requester}, accepted, nil
+	}
+	if !t.limiter.Allow(key, sourceFrom(ctx)) {
+		return nil, false, errTooManyReviews
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
@@ -63,6 +84,7 @@ func (t *tokenReviews) AuthenticateToken(ctx context.Context, token string) (*au
 		return nil, false, fmt.Errorf("creating TokenReview: %w", err)
 	}
 	if !review.Status.Authenticated {
+		t.cached.Add(key, nil, rejectedTTL)
 		return nil, false, nil
 	}
 	requester := &user.DefaultInfo{
@@ -73,7 +95,20 @@ func (t *tokenReviews) AuthenticateToken(ctx context.Context, token string) (*au
 		requester.Extra[name] = values
 	}
 	t.cached.Add(key, user.Info(requester), tokenTTL)
+	t.limiter.Valid(key)
 	return &authenticator.Response{User: requester}, true, nil
+}
+
+// sourceKey is the key of the source of a request in its context.
+type sourceKey struct{}
+
+func withSource(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), sourceKey{}, reviewlimit.SourceOf(r.RemoteAddr)))
+}
+
+func sourceFrom(ctx context.Context) string {
+	source, _ := ctx.Value(sourceKey{}).(string)
+	return source
 }
 
 // accessReviews authorizes requests by SubjectAccessReviews of the local cluster.

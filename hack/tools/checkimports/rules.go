@@ -29,7 +29,7 @@ type pkg struct {
 var pure = []string{
 	"apiserver/addresses", "apiserver/apis", "apiserver/compatibility", "apiserver/identity", "apiserver/naming",
 	"apiserver/nearest", "apiserver/negotiation", "apiserver/netmap", "apiserver/placement", "apiserver/plan",
-	"apiserver/podspec", "apiserver/quota", "apiserver/reflection", "apiserver/volume",
+	"apiserver/podspec", "apiserver/quota", "apiserver/reflection", "apiserver/reviewlimit", "apiserver/volume",
 }
 
 // layers has the packages of the module that each layer may import in addition to its own. A
@@ -54,6 +54,7 @@ var layers = []struct {
 	{"apiserver/podspec", []string{"apiserver/apis"}},
 	{"apiserver/quota", []string{"apiserver/apis"}},
 	{"apiserver/reflection", []string{"apiserver/apis"}},
+	{"apiserver/reviewlimit", nil},
 	{"apiserver/volume", []string{"apiserver/apis"}},
 	{"generated", []string{"apiserver/apis"}},
 	{"registry", append([]string{"generated"}, pure...)},

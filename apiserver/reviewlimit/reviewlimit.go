@@ -1,0 +1,73 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reviewlimit limits the TokenReviews that clients with unknown tokens can cause. Every process that reaches a
+// listener can send such tokens, and their reviews must not delay other requests of the listener to the API server.
+package reviewlimit
+
+import (
+	"crypto/sha256"
+	"net/netip"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/cache"
+)
+
+const (
+	// Reviews are also limited per source address, so that a client that tries many tokens does not use up the limit
+	// of other clients. The limiters of maxSources addresses are kept.
+	sourceReviewsPerSecond = 2
+	sourceReviewBurst      = 50
+	maxSources             = 1024
+	// validTokenTTL is the time for which a token that was valid is exempt from the limits of new tokens.
+	validTokenTTL = time.Hour
+)
+
+// Key is the hash of a token, and of what it was reviewed for.
+type Key = [sha256.Size]byte
+
+// Limiter limits reviews of tokens. Tokens that were valid within the last hour have a limit of their own.
+type Limiter struct {
+	newTokens, validTokens *rate.Limiter
+	// valid has the Keys of tokens that were valid, and sources a limiter for each source.
+	valid, sources *cache.LRUExpireCache
+}
+
+// New returns a limiter of reviews per second, with this burst. It remembers at most this number of valid tokens.
+func New(perSecond rate.Limit, burst, tokens int) *Limiter {
+	return &Limiter{
+		newTokens: rate.NewLimiter(perSecond, burst), validTokens: rate.NewLimiter(perSecond, burst),
+		valid: cache.NewLRUExpireCache(tokens), sources: cache.NewLRUExpireCache(maxSources),
+	}
+}
+
+// Allow reports whether a token from a source may be reviewed now. Source is the result of SourceOf.
+func (l *Limiter) Allow(key Key, source string) bool {
+	if _, ok := l.valid.Get(key); ok {
+		return l.validTokens.Allow()
+	}
+	limiter, ok := l.sources.Get(source)
+	if !ok {
+		limiter = rate.NewLimiter(sourceReviewsPerSecond, sourceReviewBurst)
+	}
+	l.sources.Add(source, limiter, validTokenTTL)
+	return limiter.(*rate.Limiter).Allow() && l.newTokens.Allow()
+}
+
+// Valid records that a token was valid.
+func (l *Limiter) Valid(key Key) { l.valid.Add(key, true, validTokenTTL) }
+
+// SourceOf returns the source of a client by its address and port: its IPv4 address, or the /64 network of its IPv6
+// address, because a client can use any address of its network.
+func SourceOf(address string) string {
+	from, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return address
+	}
+	a := from.Addr().Unmap()
+	if a.Is4() {
+		return a.String()
+	}
+	return netip.PrefixFrom(a.WithZone(""), 64).Masked().String()
+}
