@@ -93,6 +93,10 @@ func TestKubeletIsDeployedWithLeastPrivilege(t *testing.T) {
 		!metav1.IsControlledBy(deployment, w.virtual()) {
 		t.Errorf("strategy %v, owners %v", deployment.Spec.Strategy, deployment.OwnerReferences)
 	}
+	// A provider must not use up the memory of the node with its responses.
+	if got := container.Resources.Limits.Memory().String(); got != "512Mi" {
+		t.Errorf("memory limit %s", got)
+	}
 	for _, flag := range []string{
 		"--node-name=liqo-milan", "--cluster-id=" + romeID, "--remote-cluster-id=" + milanID, "--consumer-name=rome",
 		"--node-ip=$(POD_IP)",

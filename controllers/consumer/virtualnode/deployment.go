@@ -161,6 +161,9 @@ func (r *Reconciler) newContainer(node *v1alpha1.VirtualNode, foreignCluster str
 		},
 		VolumeMounts: []corev1.VolumeMount{{Name: "identity", MountPath: identityMount, ReadOnly: true}},
 	}
+	if limit := r.VirtualKubelet.MemoryLimit.Quantity; !limit.IsZero() {
+		container.Resources.Limits[corev1.ResourceMemory] = limit
+	}
 	if r.VirtualKubelet.ConsumerAPIServer != "" {
 		container.Args = append(container.Args, "--consumer-api-server="+r.VirtualKubelet.ConsumerAPIServer)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/podspec"
@@ -25,6 +26,8 @@ type VirtualKubelet struct {
 	Image string
 	// PullPolicy is the pull policy of the image: Always, IfNotPresent or Never.
 	PullPolicy string
+	// MemoryLimit is the memory limit of each virtual kubelet. It also bounds what the responses of a provider can take.
+	MemoryLimit resource.QuantityValue
 	// ConsumerAPIServer is the URL at which offloaded pods reach the API server of this cluster. If it
 	// is empty, no tokens of this cluster are sent to providers.
 	ConsumerAPIServer string
@@ -57,6 +60,9 @@ func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 			"through the tunnel. For each of these providers, an address is allocated from AddressPool external.")
 	fs.StringVar(&v.PullPolicy, "virtual-kubelet-image-pull-policy", v.PullPolicy,
 		"imagePullPolicy of the virtual kubelets: Always, IfNotPresent or Never.")
+	fs.Var(&v.MemoryLimit, "virtual-kubelet-memory-limit",
+		"Memory limit of each virtual kubelet, for example 512Mi. It also bounds the memory that responses of its "+
+			"provider can take. 0 means no limit.")
 	fs.StringSliceVar(&v.ReflectedKinds, flagReflectedKinds, v.ReflectedKinds,
 		"Kinds, in addition to the built-in ones, that virtual kubelets may reflect to providers, for example "+
 			"certificates.v1.cert-manager.io. ClusterRole federation-reflection must permit reading them.")
@@ -70,6 +76,9 @@ func (v *VirtualKubelet) Validate() []error {
 		errs = append(
 			errs, fmt.Errorf("--virtual-kubelet-image-pull-policy %q: must be one of %v", v.PullPolicy, policies),
 		)
+	}
+	if v.MemoryLimit.Sign() < 0 {
+		errs = append(errs, fmt.Errorf("--virtual-kubelet-memory-limit %s: must not be negative", &v.MemoryLimit.Quantity))
 	}
 	if strings.ContainsAny(v.Image, " \t\n") {
 		errs = append(errs, errors.New("--virtual-kubelet-image must not contain spaces"))

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -88,9 +89,10 @@ func newWorld(t *testing.T) *world {
 		Client: w.Controller, Live: w.Controller, Pods: pods{world: w},
 		Kinds: kit.NewServedKinds(w, w.Cluster.Clock), Clock: w.Cluster.Clock,
 		ClusterID: romeID, ClusterName: "rome", Namespace: installed,
-		VirtualKubelet: VirtualKubelet{Image: "federation-virtual-kubelet:1", PullPolicy: "IfNotPresent"},
-		managed:        w.Controller,
-		uses:           newAccountUses(w.Cluster.Clock, func(string) bool { return true }, func(string) {}),
+		VirtualKubelet: VirtualKubelet{Image: "federation-virtual-kubelet:1", PullPolicy: "IfNotPresent",
+			MemoryLimit: resource.QuantityValue{Quantity: resource.MustParse("512Mi")}},
+		managed: w.Controller,
+		uses:    newAccountUses(w.Cluster.Clock, func(string) bool { return true }, func(string) {}),
 	}
 	return w
 }

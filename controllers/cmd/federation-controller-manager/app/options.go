@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -108,7 +109,8 @@ func NewOptions() *Options {
 		Network:             tunnel.DefaultSettings(),
 		Policy:              offer.DefaultPolicy(),
 		VirtualKubelet: virtualnode.VirtualKubelet{
-			PullPolicy: string(corev1.PullIfNotPresent),
+			PullPolicy:  string(corev1.PullIfNotPresent),
+			MemoryLimit: resource.QuantityValue{Quantity: resource.MustParse("512Mi")},
 		},
 		Mover:          Mover{PullPolicy: string(corev1.PullIfNotPresent)},
 		LeaderElection: newLeaderElection(),
