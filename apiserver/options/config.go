@@ -31,6 +31,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 
 	generic.MaxRequestsInFlight = o.MaxRequests
 	generic.MaxMutatingRequestsInFlight = o.MaxMutatingRequests
+	config.MaxPeerWatches = o.MaxPeerWatches
 	// Tracing is configured first, because the storage uses its tracer provider.
 	if err := o.Tracing.ApplyTo(nil, &generic.Config); err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)

@@ -93,6 +93,8 @@ type Options struct {
 	// MaxRequests and MaxMutatingRequests are the maximum numbers of concurrent read and mutating
 	// requests. Priority and Fairness distributes their sum among its priority levels.
 	MaxRequests, MaxMutatingRequests int
+	// MaxPeerWatches is the maximum number of concurrent watches of each peer.
+	MaxPeerWatches int
 	// Logging is the format and verbosity of the log.
 	Logging *logsapi.LoggingConfiguration
 }
@@ -129,6 +131,7 @@ func New() *Options {
 		Tracing:             genericoptions.NewTracingOptions(),
 		MaxRequests:         defaultMaxRequests,
 		MaxMutatingRequests: defaultMaxMutatingRequests,
+		MaxPeerWatches:      server.DefaultMaxPeerWatches,
 		Logging:             logs.NewOptions(),
 	}
 	offloading.Register(o.Admission.Plugins, func() []string { return []string{o.Namespace, o.InvitationNamespace} })
@@ -171,6 +174,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 			"--max-mutating-requests-inflight among its priority levels.")
 	fs.IntVar(&o.MaxMutatingRequests, "max-mutating-requests-inflight", o.MaxMutatingRequests,
 		"Maximum number of concurrent mutating requests.")
+	fs.IntVar(&o.MaxPeerWatches, "max-peer-watches", o.MaxPeerWatches,
+		"Maximum number of concurrent watches of each peer. Further watches are refused with 429.")
 
 	fs = sets.FlagSet("storage")
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir,

@@ -37,6 +37,9 @@ func (o *Options) Validate() []error {
 	if o.MaxRequests < 1 || o.MaxMutatingRequests < 1 {
 		errs = append(errs, errors.New("--max-requests-inflight and --max-mutating-requests-inflight: must be at least 1"))
 	}
+	if o.MaxPeerWatches < 1 {
+		errs = append(errs, errors.New("--max-peer-watches: must be at least 1"))
+	}
 	for _, err := range logsapi.Validate(o.Logging, nil, nil) {
 		errs = append(errs, err)
 	}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
@@ -32,11 +31,4 @@ func withNamespaceNames(handler http.Handler) http.Handler {
 		}
 		handler.ServeHTTP(w, r)
 	})
-}
-
-// handlerChain returns the default handler chain of Kubernetes around handlers of this package, which thus run after
-// authorization.
-func handlerChain(handler http.Handler, config *genericapiserver.Config) http.Handler {
-	handler = withNamespaceNames(withKnownParameters(withStrictVerbs(withPlainLists(handler))))
-	return genericapiserver.DefaultBuildHandlerChain(handler, config)
 }

@@ -7,6 +7,7 @@ package server
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	apiopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
@@ -52,13 +53,18 @@ type Config struct {
 	// Resources contains the dependencies of the federation's resources. Complete sets its fields
 	// Scheme, Codecs and RESTOptionsGetter.
 	Resources federationrest.StorageProvider
+	// MaxPeerWatches is the maximum number of concurrent watches of each peer.
+	MaxPeerWatches int
 }
+
+// DefaultMaxPeerWatches is the default of Config.MaxPeerWatches. A virtual kubelet watches three
+// resources in each remote namespace, of which a consumer has at most a thousand.
+const DefaultMaxPeerWatches = 4000
 
 // NewConfig returns a configuration of the federation API server. The caller must set the listener and
 // the storage.
 func NewConfig() *Config {
 	generic := genericapiserver.NewRecommendedConfig(Codecs)
-	generic.BuildHandlerChainFunc = handlerChain
 	generic.ShutdownWatchTerminationGracePeriod = watchTermination
 	generic.MaxRequestBodyBytes = maxBody
 	generic.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
@@ -70,7 +76,17 @@ func NewConfig() *Config {
 	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
 	generic.OpenAPIV3Config.Info.Title = title
 	generic.OpenAPIV3Config.IgnorePrefixes = []string{reviewsPath}
-	return &Config{Generic: generic}
+	config := &Config{Generic: generic, MaxPeerWatches: DefaultMaxPeerWatches}
+	generic.BuildHandlerChainFunc = config.handlerChain
+	return config
+}
+
+// handlerChain returns the default handler chain of Kubernetes around handlers of this package, which
+// thus run after authorization.
+func (c *Config) handlerChain(handler http.Handler, config *genericapiserver.Config) http.Handler {
+	watches := &peerWatches{max: c.MaxPeerWatches}
+	handler = withNamespaceNames(withKnownParameters(withStrictVerbs(withPlainLists(handler))))
+	return genericapiserver.DefaultBuildHandlerChain(watches.withLimit(handler), config)
 }
 
 type completedConfig struct {
