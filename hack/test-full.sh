@@ -4,7 +4,7 @@
 
 # Runs one part of the long tests, each of at most an hour on 2 cores:
 #   test         all of make test
-#   properties   unit tests with 5000 examples a property, sagas interrupted at every step, fuzzing
+#   properties   unit tests with 5000 examples a property, sagas interrupted at every step, fuzzing, a hostile provider
 #   layouts      groups that use a peering, on other layouts of clusters
 #   three        a hub and two leaves
 #   chaos        15 minutes of killed processes and network partitions
@@ -67,6 +67,7 @@ case ${part} in
     run env RAPID_CHECKS=5000 hack/test-unit.sh -count=1 -timeout=60m
     run env SAGA=all hack/gotest.sh saga standard-quiet -count=1 -timeout=30m ./test/saga ./controllers/storage/move
     run hack/fuzz.sh 30s
+    run env HOSTILE=5m hack/gotest.sh hostile standard-verbose -count=1 -timeout=30m -run TestAHostileProvider ./test/integration
     ;;
   layouts)
     for layout in single wide; do groups "${layout}" 'peering offloading services network'; done

@@ -1,0 +1,221 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hostile has a provider whose administrator attacks its consumers with the responses of its API server.
+package hostile
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Attack is what a Provider does with a request instead of forwarding it.
+type Attack string
+
+// The attacks.
+const (
+	// EndlessText responds with endless text, to any request.
+	EndlessText Attack = "EndlessText"
+	// EndlessJSON responds with an endless list of one long name.
+	EndlessJSON Attack = "EndlessJSON"
+	// UnknownType responds with an endless body of a media type that does not exist.
+	UnknownType Attack = "UnknownType"
+	// SwitchProtocols responds with 101, and then sends endlessly on the connection.
+	SwitchProtocols Attack = "SwitchProtocols"
+	// ManyItems responds with a list of a million empty items, or with a watch of such events.
+	ManyItems Attack = "ManyItems"
+	// LongNames responds with objects whose names have a megabyte.
+	LongNames Attack = "LongNames"
+	// Dribble responds with one byte per second.
+	Dribble Attack = "Dribble"
+	// RetryAfter responds with 429, and with Retry-After of a year.
+	RetryAfter Attack = "RetryAfter"
+	// Silence never responds.
+	Silence Attack = "Silence"
+	// Redirect redirects to the metadata service of a cloud.
+	Redirect Attack = "Redirect"
+)
+
+// Attacks has all attacks.
+var Attacks = []Attack{
+	EndlessText, EndlessJSON, UnknownType, SwitchProtocols, ManyItems, LongNames, Dribble, RetryAfter, Silence, Redirect,
+}
+
+// chunk is the length in bytes of one write of an endless body.
+const chunk = 64 << 10
+
+// Provider is a reverse proxy in front of the API server of a provider. It attacks all requests, or forwards them.
+type Provider struct {
+	forward http.Handler
+
+	mu     sync.Mutex
+	attack Attack
+	sent   map[Attack]int
+}
+
+// New returns a provider that forwards all requests to an API server, with this transport, until Use is called.
+func New(server *url.URL, transport http.RoundTripper) *Provider {
+	forward := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(server)
+			// The transport has credentials of its own.
+			r.Out.Header.Del("Authorization")
+		},
+	}
+	return &Provider{forward: forward, sent: map[Attack]int{}}
+}
+
+// Use replaces the attack. The empty attack forwards requests.
+func (p *Provider) Use(attack Attack) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.attack = attack
+}
+
+// Sent returns how many requests were attacked with each attack.
+func (p *Provider) Sent() map[Attack]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.sent)
+}
+
+func (p *Provider) choose() Attack {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.attack != "" {
+		p.sent[p.attack]++
+	}
+	return p.attack
+}
+
+// ServeHTTP implements http.Handler. It returns when the client closes the connection, or after five minutes.
+func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	attack := p.choose()
+	if attack == "" {
+		p.forward.ServeHTTP(w, r)
+		return
+	}
+	// A server detects that the client closed its connection only once the body is read.
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return
+	}
+	const asJSON = "application/json"
+	switch attack {
+	case EndlessText:
+		endless(w, r, "text/plain", "", text)
+	case UnknownType:
+		endless(w, r, "application/x-unknown", "", text)
+	case EndlessJSON:
+		endless(w, r, asJSON, `{"items":[{"metadata":{"name":"`, text)
+	case ManyItems:
+		endless(w, r, asJSON, "", manyItems(r))
+	case LongNames:
+		endless(w, r, asJSON, "", longName())
+	case Dribble:
+		dribble(w, r)
+	case RetryAfter:
+		w.Header().Set("Retry-After", "31536000")
+		w.WriteHeader(http.StatusTooManyRequests)
+	case Silence:
+		wait(r)
+	case Redirect:
+		http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusTemporaryRedirect)
+	case SwitchProtocols:
+		switchProtocols(w, r)
+	}
+}
+
+var (
+	// millionItems is a list with a million empty items.
+	millionItems = sync.OnceValue(func() string {
+		return `{"items":[` + strings.TrimSuffix(strings.Repeat("{},", 1_000_000), ",") + `]}`
+	})
+	// longName is an event with an object whose name has a megabyte.
+	longName = sync.OnceValue(func() string {
+		name := strings.Repeat("x", 1<<20)
+		return fmt.Sprintf(`{"type":"ADDED","object":{"metadata":{"name":%q,"labels":{%q:%q}}}}`+"\n", name, name, name)
+	})
+	text, zeros = strings.Repeat("x", chunk), make([]byte, chunk)
+)
+
+// manyItems returns a list with a million empty items, or an event with such an object.
+func manyItems(r *http.Request) string {
+	if r.URL.Query().Has("watch") {
+		return `{"type":"ADDED","object":` + millionItems() + "}\n"
+	}
+	return millionItems()
+}
+
+// duration is the time after which an attack ends, so that no test leaves one behind.
+const duration = 5 * time.Minute
+
+func wait(r *http.Request) {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-r.Context().Done():
+	case <-timer.C:
+	}
+}
+
+// endless writes a text, and then another one again and again.
+func endless(w http.ResponseWriter, r *http.Request, mediaType, first, again string) {
+	w.Header().Set("Content-Type", mediaType)
+	if _, err := io.WriteString(w, first); err != nil {
+		return
+	}
+	for end := time.Now().Add(duration); time.Now().Before(end) && r.Context().Err() == nil; {
+		if _, err := io.WriteString(w, again); err != nil {
+			return
+		}
+	}
+}
+
+func dribble(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain")
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for end := time.Now().Add(duration); time.Now().Before(end); {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-ticker.C:
+		}
+		if _, err := io.WriteString(w, "x"); err != nil {
+			return
+		}
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			return
+		}
+	}
+}
+
+func switchProtocols(w http.ResponseWriter, r *http.Request) {
+	connection, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		// HTTP/2 cannot switch protocols.
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		return
+	}
+	defer connection.Close()
+	if err := connection.SetDeadline(time.Now().Add(duration)); err != nil {
+		return
+	}
+	if _, err := io.WriteString(connection,
+		"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: anything\r\n\r\n"); err != nil {
+		return
+	}
+	for {
+		if _, err := connection.Write(zeros); err != nil {
+			return
+		}
+	}
+}
