@@ -204,7 +204,7 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 		return func(ctx context.Context) error {
 			labels := map[string]string{v1alpha1.LabelRole: role, "pod-security.kubernetes.io/enforce": security}
 			for _, label := range more {
-				labels[label] = "true"
+				labels[label] = "v1.30"
 			}
 			_, err := core.Namespaces().Create(ctx,
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, dryCreate)

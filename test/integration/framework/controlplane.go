@@ -41,7 +41,7 @@ func (e *Environment) startControlPlane(ctx context.Context) error {
 		"--tls-sni-cert-key="+e.path("advertised.crt")+","+e.path("advertised.key")+":"+advertisedHost,
 		"--client-ca-file="+e.path("ca.crt"),
 		"--audit-policy-file="+e.path("audit-policy.yaml"), "--audit-log-path="+e.path("audit.log"),
-		"--authorization-mode=RBAC",
+		"--authorization-mode=RBAC", "--allow-privileged=true",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+e.path("accounts.key"), "--service-account-signing-key-file="+e.path("accounts.key"),
 		"--requestheader-client-ca-file="+e.path("proxy-ca.crt"), "--requestheader-allowed-names=front-proxy",
