@@ -192,7 +192,11 @@ func TestSlowResponsesTimeOut(t *testing.T) {
 						ticker := time.NewTicker(time.Second)
 						defer ticker.Stop()
 						for range 60 {
-							<-ticker.C
+							select {
+							case <-request.Context().Done():
+								return
+							case <-ticker.C:
+							}
 							if _, err := writer.Write([]byte("x")); err != nil {
 								return
 							}
