@@ -88,7 +88,7 @@ func invitesInBand(t *testing.T) {
 	kubectl(t, milan, "delete", "peeringtoken", "for-rome", "--ignore-not-found")
 	result := milan.KubectlInput(t.Context(),
 		`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":"for-rome"},`+
-			`"spec":{"mode":"InBand"}}`, "create", "-f", "-")
+			`"spec":{"mode":"InBand","consumerClusterID":"`+must(rome.ID(t.Context()))(t)+`"}}`, "create", "-f", "-")
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}

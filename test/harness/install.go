@@ -73,11 +73,18 @@ func (c *Cluster) Uninstall(ctx context.Context) error {
 	return c.Helm(ctx, "uninstall", Release, "--namespace", Namespace, "--wait", "--timeout", "2m").Err
 }
 
-// Peer creates an invitation on the provider, and accepts it on the consumer. The ForeignCluster
-// has the name of the provider.
+// Peer creates an invitation for the consumer on the provider, and accepts it on the consumer. The
+// ForeignCluster has the name of the provider.
 func Peer(ctx context.Context, consumer, provider *Cluster) error {
-	token := &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{GenerateName: consumer.Name + "-"}}
-	token, err := provider.Federation.FederationV1alpha1().PeeringTokens().Create(ctx, token, metav1.CreateOptions{})
+	id, err := consumer.ID(ctx)
+	if err != nil {
+		return err
+	}
+	token := &v1alpha1.PeeringToken{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: consumer.Name + "-"},
+		Spec:       v1alpha1.PeeringTokenSpec{ConsumerClusterID: id},
+	}
+	token, err = provider.Federation.FederationV1alpha1().PeeringTokens().Create(ctx, token, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}

@@ -332,7 +332,7 @@ func TestDirectionsOfAPeeringAreIndependent(t *testing.T) {
 	w.invite(t, w.milan, w.rome, "a")
 	w.start(t)
 	w.until(t, "rome is peered with milan", peered(w.rome, w.milan))
-	w.invite(t, w.rome, w.milan, "b")
+	w.invite(t, w.rome, w.milan, "b", w.milan.id)
 	w.until(t, "milan is peered with rome", peered(w.milan, w.rome))
 	if !peered(w.rome, w.milan)() {
 		t.Error("the second direction disturbed the first")
@@ -361,7 +361,7 @@ func TestDirectionsOfAPeeringAreIndependent(t *testing.T) {
 		return local.Status.OutgoingPeering == v1alpha1.PeeringNone && remote.Status.IncomingPeering == v1alpha1.PeeringNone
 	})
 	w.until(t, "milan is still peered with rome", peered(w.milan, w.rome))
-	w.invite(t, w.milan, w.rome, "c")
+	w.invite(t, w.milan, w.rome, "c", w.rome.id)
 	w.until(t, "rome is peered with milan again", peered(w.rome, w.milan))
 	w.milan.unpeer(t, "rome")
 	w.until(t, "milan deletes rome", func() bool { return w.milan.foreignCluster("rome") == nil })

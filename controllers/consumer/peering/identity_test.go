@@ -159,7 +159,7 @@ func TestObstaclesToAnIdentityAreReported(t *testing.T) {
 		{"a refusal", func(j *consumer, _ *v1alpha1.ForeignCluster) {
 			j.answer = func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
 				meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{
-					Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "ClusterAlreadyPeered",
+					Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "InvitationNotBound",
 					Message: "unpeer \x1b[31mfirst",
 				})
 				return r, nil

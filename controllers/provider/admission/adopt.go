@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -16,6 +17,11 @@ import (
 // adopt finds or creates the ForeignCluster of a consumer, and makes it the owner of the
 // IdentityRequest. If the consumer cannot be admitted, it refuses the IdentityRequest.
 func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityRequest) error {
+	if accepted := meta.FindStatusCondition(request.Status.Conditions, v1alpha1.ConditionAccepted); accepted != nil &&
+		accepted.Reason == ReasonInvitationNotBound {
+		// Otherwise, the end of the known cluster's peering would admit a cluster that only claims to have its ID.
+		return nil
+	}
 	if request.Spec.ClusterID == r.ClusterID {
 		return r.refuse(ctx, request, ReasonOwnCluster, "A cluster cannot be a consumer of itself.")
 	}
@@ -39,13 +45,17 @@ func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityReques
 	switch {
 	case reason != "":
 		return r.refuse(ctx, request, reason, message)
-	case fc.DeletionTimestamp != nil, len(others) > 0 && !kit.IncomingEnabled(fc):
+	case fc.DeletionTimestamp != nil:
 		// An earlier peering is being torn down. Its end enqueues the IdentityRequest again.
 		return nil
-	case len(others) > 0 && token.Spec.ConsumerClusterID == "":
-		return r.refuse(ctx, request, ReasonClusterAlreadyPeered,
-			"The consumer is peered with this cluster already: unpeer first. "+
-				"If the consumer has lost its identity, request an invitation that is bound to its cluster ID.")
+	case token.Spec.ConsumerClusterID == "" && fc.UID != "" &&
+		(len(others) > 0 || fc.Annotations[v1alpha1.AnnotationIdentityRequest] != request.Name):
+		return r.refuse(ctx, request, ReasonInvitationNotBound, fmt.Sprintf(
+			"ForeignCluster %s of the provider has this cluster ID already, so the invitation must be bound to it: request "+
+				"one whose PeeringToken has spec.consumerClusterID: %s.", fc.Name, request.Spec.ClusterID))
+	case len(others) > 0 && !kit.IncomingEnabled(fc):
+		// The same as above, for a ForeignCluster that is kept.
+		return nil
 	}
 	for _, other := range others {
 		// The invitation is bound to the cluster ID of the consumer, so its new identity replaces the

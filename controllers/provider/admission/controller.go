@@ -34,9 +34,9 @@ const (
 	ReasonAccepted = "Accepted"
 	// ReasonOwnCluster means that the request is of this cluster itself. Peer with the invitation of another cluster.
 	ReasonOwnCluster = "OwnCluster"
-	// ReasonClusterAlreadyPeered means that the consumer already has an identity. If it lost the identity, create an
-	// invitation for its id.
-	ReasonClusterAlreadyPeered = "ClusterAlreadyPeered"
+	// ReasonInvitationNotBound means that a ForeignCluster has the ID of the consumer already, and that the invitation
+	// permits any cluster. Create an invitation for its ID.
+	ReasonInvitationNotBound = "InvitationNotBound"
 	// ReasonNameTaken means that several peers have the name of the consumer. Rename the consumer.
 	ReasonNameTaken = "NameTaken"
 	// ReasonInvitationWithdrawn means that the PeeringToken of the request was deleted. Create another invitation.

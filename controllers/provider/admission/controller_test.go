@@ -173,6 +173,8 @@ func TestRequestsAreAdmittedOrRefused(t *testing.T) {
 	const request, status = "patch IdentityRequest " + requestName, "patch status IdentityRequest " + requestName
 	peered := aForeignCluster("rome", romeID, v1alpha1.PeeringEnabled)
 	known := aForeignCluster("rome", romeID, v1alpha1.PeeringDisabled)
+	created := aForeignCluster("rome", romeID, v1alpha1.PeeringEnabled)
+	created.Annotations = map[string]string{v1alpha1.AnnotationIdentityRequest: requestName}
 	another := func(name string) *v1alpha1.ForeignCluster { return aForeignCluster(name, tokenUID, "") }
 	suffix := naming.ShortID(romeID)
 	for _, test := range []struct {
@@ -185,15 +187,20 @@ func TestRequestsAreAdmittedOrRefused(t *testing.T) {
 	}{
 		{"this cluster", aRequest(milanID, "milan"), "", nil, []string{status}, ReasonOwnCluster},
 		{"peered consumer", aRequest(romeID, "rome"), "", []client.Object{peered, owned(peered)}, []string{status},
-			ReasonClusterAlreadyPeered},
+			ReasonInvitationNotBound},
 		{"peered consumer that was invited by its ID", aRequest(romeID, "rome"), romeID,
 			[]client.Object{peered, owned(peered)},
 			[]string{"delete IdentityRequest " + otherName, request}, ""},
 		{"another consumer than was invited", aRequest(romeID, "rome"), tokenUID, nil, []string{status},
 			ReasonInvitationForAnotherCluster},
-		{"consumer whose last peering is being torn down", aRequest(romeID, "rome"), "", []client.Object{known, owned(known)},
+		{"consumer whose last peering is being torn down", aRequest(romeID, "rome"), romeID, []client.Object{known, owned(known)},
 			nil, ""},
-		{"known consumer", aRequest(romeID, "rome"), "", []client.Object{known}, []string{"patch ForeignCluster rome"}, ""},
+		{"known consumer that was invited by its ID", aRequest(romeID, "rome"), romeID, []client.Object{known},
+			[]string{"patch ForeignCluster rome"}, ""},
+		{"consumer whose ForeignCluster was created in a pass that was interrupted", aRequest(romeID, "rome"), "",
+			[]client.Object{created}, []string{request}, ""},
+		{"the ID of a provider of this cluster", aRequest(romeID, "rome"), "", []client.Object{known}, []string{status},
+			ReasonInvitationNotBound},
 		{"name of another cluster", aRequest(romeID, "rome"), "", []client.Object{another("rome")},
 			[]string{"create ForeignCluster rome-" + suffix, request}, ""},
 		{"name and suffixed name of other clusters", aRequest(romeID, "rome"), "", []client.Object{another("rome"), another("rome-" + suffix)},
@@ -209,6 +216,17 @@ func TestRequestsAreAdmittedOrRefused(t *testing.T) {
 				t.Errorf("condition %+v", condition)
 			}
 		})
+	}
+}
+
+// A cluster that claims the ID of a peer must not take its place when the peering ends.
+func TestRefusalOfAnUnboundInvitationIsFinal(t *testing.T) {
+	peered := aForeignCluster("rome", romeID, v1alpha1.PeeringEnabled)
+	p := newProvider(t, identity.ModeCertificate, aRequest(romeID, "rome"), aToken(""), peered)
+	p.pass()
+	p.must(p.Delete(t.Context(), peered))
+	if writes := p.pass(); len(writes) > 0 {
+		t.Errorf("after the end of the peering: wrote %v", writes)
 	}
 }
 

@@ -82,7 +82,9 @@ func (all *inventory) choose(
 			continue
 		}
 		return &v1alpha1.ForeignCluster{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Annotations: map[string]string{v1alpha1.AnnotationIdentityRequest: request.Name},
+			},
 			Spec: v1alpha1.ForeignClusterSpec{
 				ClusterID: request.Spec.ClusterID,
 				Incoming:  v1alpha1.PeeringEnabled,

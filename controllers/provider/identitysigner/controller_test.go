@@ -150,7 +150,7 @@ func TestNothingIsSignedBeforeTheTenantNamespaceExists(t *testing.T) {
 		"without an answer":          func(r *v1alpha1.IdentityRequest) { r.Status = v1alpha1.IdentityRequestStatus{} },
 		"without a tenant namespace": func(r *v1alpha1.IdentityRequest) { r.Status.TenantNamespace = "" },
 		"refused": func(r *v1alpha1.IdentityRequest) {
-			identity.SetCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionFalse, "ClusterAlreadyPeered", "")
+			identity.SetCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionFalse, "InvitationNotBound", "")
 		},
 		"renewal that is not accepted": func(r *v1alpha1.IdentityRequest) { r.Generation++ },
 		"account": func(r *v1alpha1.IdentityRequest) {

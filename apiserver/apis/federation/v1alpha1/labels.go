@@ -99,6 +99,9 @@ const (
 	// spec.cordoned of its ForeignCluster is true. On a ResourceOffer it contains, as JSON, the
 	// resources, nodes and storage that the offer had before its consumer was cordoned.
 	AnnotationCordoned = "federation.liqo.io/cordoned"
+	// AnnotationIdentityRequest, on a ForeignCluster, is the name of the IdentityRequest that the
+	// controllers of the provider created it for.
+	AnnotationIdentityRequest = "federation.liqo.io/identity-request"
 	// AnnotationIngressClasses and AnnotationLoadBalancerClasses, on a remote namespace, are the
 	// classes that objects of the consumer may use, separated by commas, for example
 	// shared,shared-internal. The ValidatingAdmissionPolicy federation-peers enforces them. Without
