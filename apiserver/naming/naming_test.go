@@ -4,6 +4,7 @@
 package naming
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -121,7 +122,8 @@ func TestReservedNamesAreRefused(t *testing.T) {
 		"":                      true,
 		strings.Repeat("a", 64): true,
 	} {
-		if err := RefuseRemoteNamespace(name, "installed"); (err != nil) != refused {
+		err := errors.Join(RefuseRemoteNamespace(name, "installed"), RefuseDomain(name))
+		if (err != nil) != refused {
 			t.Errorf("%q: refused is %v, got %v", name, refused, err)
 		}
 	}

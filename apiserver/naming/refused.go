@@ -29,27 +29,37 @@ var domains = []string{
 	"corp", "home", "internal", "intranet", "lan", "mail", "private",
 }
 
-// RefuseRemoteNamespace returns an error if a provider does not permit a remote namespace with this
-// name, which a consumer chose. own are the namespaces of the provider's installation, whose names are
-// refused too.
+// RefuseRemoteNamespace returns an error if no provider permits a remote namespace with this name, which a consumer
+// chose. own are the namespaces of the provider's installation, whose names are refused too.
 func RefuseRemoteNamespace(name string, own ...string) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return fmt.Errorf("the name of the namespace is invalid: %s", strings.Join(problems, ", "))
 	}
-	if slices.Contains(reservedNames, name) || slices.Contains(own, name) ||
-		slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+	if IsReserved(name) || slices.Contains(own, name) {
 		return fmt.Errorf("the name %s is reserved by providers: offload a namespace of another name", name)
-	}
-	if isDomain(name) {
-		return fmt.Errorf("the name %s is a top-level domain, so that Services of the namespace would replace hosts of "+
-			"that domain in the cluster DNS of the provider: use another name, for example by the mapping DefaultName", name)
 	}
 	return nil
 }
 
-// isDomain reports whether a name is a top-level domain or another public suffix. A namespace must not
-// have such a name: with svc.cluster.local in the DNS search list of pods, github.com would be resolved
-// to the Service github in the namespace com.
+// IsReserved reports whether a name of a namespace belongs to Kubernetes, its distributions or the federation.
+func IsReserved(name string) bool {
+	return slices.Contains(reservedNames, name) ||
+		slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// RefuseDomain returns an error if the name of a namespace is a top-level domain or another public suffix. With
+// svc.cluster.local in the DNS search list of pods, github.com would be resolved to the Service github in the namespace
+// com. Providers list the names that they permit nevertheless.
+func RefuseDomain(name string) error {
+	if !isDomain(name) {
+		return nil
+	}
+	return fmt.Errorf("the name %s is a top-level domain, so that Services of the namespace would replace hosts of "+
+		"that domain in the cluster DNS of the provider: use another name, for example by the mapping DefaultName, or "+
+		"have the provider's administrator list it in spec.incomingPolicy.remoteNamespaces of the ForeignCluster", name)
+}
+
+// isDomain reports whether a name is a top-level domain or another public suffix.
 func isDomain(name string) bool {
 	if slices.Contains(domains, name) {
 		return true

@@ -28,8 +28,9 @@ type pkg struct {
 // admission and controllers share.
 var pure = []string{
 	"apiserver/addresses", "apiserver/apis", "apiserver/compatibility", "apiserver/identity", "apiserver/naming",
-	"apiserver/nearest", "apiserver/negotiation", "apiserver/netmap", "apiserver/placement", "apiserver/plan",
-	"apiserver/podspec", "apiserver/quota", "apiserver/reflection", "apiserver/reviewlimit", "apiserver/volume",
+	"apiserver/nearest", "apiserver/negotiation", "apiserver/netmap", "apiserver/pattern", "apiserver/placement",
+	"apiserver/plan", "apiserver/podspec", "apiserver/quota", "apiserver/reflection", "apiserver/reviewlimit",
+	"apiserver/trust", "apiserver/volume",
 }
 
 // layers has the packages of the module that each layer may import in addition to its own. A
@@ -38,7 +39,9 @@ var layers = []struct {
 	path string
 	may  []string
 }{
-	{"apiserver/apis/federation/validation", []string{"apiserver/apis", "apiserver/nearest", "apiserver/podspec"}},
+	{"apiserver/apis/federation/validation", []string{
+		"apiserver/apis", "apiserver/naming", "apiserver/nearest", "apiserver/pattern", "apiserver/podspec",
+	}},
 	{"apiserver/apis", nil},
 	{"apiserver/addresses", []string{"apiserver/apis"}},
 	{"apiserver/compatibility", []string{"apiserver/apis"}},
@@ -47,14 +50,16 @@ var layers = []struct {
 	{"apiserver/nearest", nil},
 	{"apiserver/negotiation", []string{"apiserver/apis"}},
 	{"apiserver/netmap", []string{"apiserver/apis"}},
+	{"apiserver/pattern", nil},
 	{"apiserver/placement", []string{"apiserver/apis", "apiserver/podspec", "apiserver/volume"}},
 	{"apiserver/plan", []string{
 		"apiserver/apis", "apiserver/naming", "apiserver/placement", "apiserver/podspec", "apiserver/volume",
 	}},
-	{"apiserver/podspec", []string{"apiserver/apis"}},
+	{"apiserver/podspec", []string{"apiserver/apis", "apiserver/pattern"}},
 	{"apiserver/quota", []string{"apiserver/apis"}},
 	{"apiserver/reflection", []string{"apiserver/apis"}},
 	{"apiserver/reviewlimit", nil},
+	{"apiserver/trust", []string{"apiserver/apis", "apiserver/naming", "apiserver/pattern", "apiserver/podspec"}},
 	{"apiserver/volume", []string{"apiserver/apis"}},
 	{"generated", []string{"apiserver/apis"}},
 	{"registry", append([]string{"generated"}, pure...)},

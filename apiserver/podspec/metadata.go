@@ -1,0 +1,74 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podspec
+
+import (
+	"slices"
+	"strings"
+
+	"liqo.io/federation/apiserver/pattern"
+)
+
+// MetadataHandling is how a provider handles a label or an annotation of a pod whose consumer has trust Tenant.
+type MetadataHandling int
+
+const (
+	// MetadataForwarded labels and annotations are set on the remote pod.
+	MetadataForwarded MetadataHandling = iota
+	// MetadataLocal labels and annotations apply to the consumer only. The remote pod does not have them.
+	MetadataLocal
+	// MetadataRefused labels and annotations prevent the creation of the remote pod, which would not work without them.
+	MetadataRefused
+)
+
+// MetadataRule is the rule for labels and annotations with which pods control components of a cluster.
+type MetadataRule struct {
+	// Domains are prefixes of keys, without the slash. A rule for a domain applies to its subdomains.
+	Domains []string
+	// Keys are patterns of keys; see package pattern.
+	Keys     []string
+	Handling MetadataHandling
+	// Controls is what the labels and annotations control.
+	Controls string
+}
+
+// MetadataRules are the rules for labels and annotations. Those without a rule are forwarded. The table in docs/pods.md
+// is derived from the rules.
+var MetadataRules = []MetadataRule{
+	{Handling: MetadataLocal, Controls: "the removal of nodes and the order of evictions",
+		Domains: []string{"cluster-autoscaler.kubernetes.io", "karpenter.sh", "descheduler.alpha.kubernetes.io"},
+		Keys:    []string{"controller.kubernetes.io/pod-deletion-cost"}},
+	{Handling: MetadataLocal, Controls: "the sidecars of a service mesh",
+		Domains: []string{"istio.io", "linkerd.io", "kuma.io", "consul.hashicorp.com"}},
+	{Handling: MetadataLocal, Controls: "the collection of metrics", Domains: []string{"prometheus.io"}},
+	{Handling: MetadataLocal, Controls: "exceptions from admission",
+		Domains: []string{"gatekeeper.sh", "kyverno.io"}, Keys: []string{"control-plane"}},
+	{Handling: MetadataRefused, Controls: "network interfaces and addresses",
+		Domains: []string{"cni.cncf.io", "multus-cni.io", "projectcalico.org", "cilium.io", "ovn.org",
+			"ovn.kubernetes.io"},
+		Keys: []string{"io.cilium.*"}},
+	{Handling: MetadataRefused, Controls: "identities of a cloud",
+		Domains: []string{"iam.amazonaws.com", "eks.amazonaws.com", "vpc.amazonaws.com", "azure.workload.identity",
+			"iam.gke.io"},
+		Keys: []string{"aadpodidbinding"}},
+	{Handling: MetadataRefused, Controls: "the injection of secrets",
+		Domains: []string{"vault.hashicorp.com", "external-secrets.io"}},
+	{Handling: MetadataRefused, Controls: "the container runtime", Domains: []string{"crio.io", "gvisor.dev"},
+		Keys: []string{"io.katacontainers.*", "io.kubernetes.cri*", "io.containerd.*", "dev.gvisor.*", "*.crio.io"}},
+}
+
+// HandlingOf returns how a provider handles the key of a label or an annotation, and what the key controls. A key that
+// matches one of the patterns permitted is forwarded.
+func HandlingOf(key string, permitted []string) (handling MetadataHandling, controls string) {
+	domain, _, prefixed := strings.Cut(key, "/")
+	i := slices.IndexFunc(MetadataRules, func(rule MetadataRule) bool {
+		return pattern.MatchesAny(rule.Keys, key) || prefixed && slices.ContainsFunc(rule.Domains, func(of string) bool {
+			return domain == of || strings.HasSuffix(domain, "."+of)
+		})
+	})
+	if i < 0 || pattern.MatchesAny(permitted, key) {
+		return MetadataForwarded, ""
+	}
+	return MetadataRules[i].Handling, MetadataRules[i].Controls
+}
