@@ -45,7 +45,17 @@ type ForeignClusterSpec struct {
 	Cordoned                 bool
 	Mode                     PeeringMode
 	Gateway                  *PeeringGateway
+	Trust                    PeeringTrust
 }
+
+// PeeringTrust selects what a peer, and pods of its users, may do in the local cluster.
+type PeeringTrust string
+
+// Values of PeeringTrust, documented in v1alpha1.
+const (
+	TrustTenant    PeeringTrust = "Tenant"
+	TrustSameOwner PeeringTrust = "SameOwner"
+)
 
 // PeeringMode is the path of control plane traffic between two clusters.
 type PeeringMode string
@@ -113,6 +123,28 @@ type IncomingPolicy struct {
 	LoadBalancerClasses []string
 	OrphanTTL           *metav1.Duration
 	ExternalVolumes     ExternalVolumes
+	RemoteNamespaces    []string
+	Pods                PodPolicy
+	Objects             corev1.ResourceList
+	ExternalNames       []string
+	Network             NetworkAccess
+}
+
+// NetworkAccess is what pods of a consumer reach, and from where they are reached.
+type NetworkAccess string
+
+// Values of NetworkAccess, documented in v1alpha1.
+const (
+	NetworkIsolated NetworkAccess = "Isolated"
+	NetworkOpen     NetworkAccess = "Open"
+)
+
+// PodPolicy limits what pods of a consumer may set.
+type PodPolicy struct {
+	Tolerations           []string
+	RuntimeClasses        []string
+	MetadataKeys          []string
+	MaxGracePeriodSeconds *int64
 }
 
 // PeeringPhase is the state of one aspect of a peering, for example its authentication or

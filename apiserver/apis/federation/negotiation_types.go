@@ -84,6 +84,7 @@ type ResourceOfferSpec struct {
 	Withdrawn           bool
 	Storage             corev1.ResourceList
 	ExternalVolumes     ExternalVolumes
+	Pods                *PodPolicy
 }
 
 // ExternalVolumes are volume types and CSI drivers that pods of a consumer may use without a claim.

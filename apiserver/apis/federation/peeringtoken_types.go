@@ -22,6 +22,7 @@ type PeeringTokenSpec struct {
 	ConsumerClusterID string
 	ExpirationSeconds *int64
 	Mode              PeeringMode
+	Trust             PeeringTrust
 }
 
 // PeeringTokenStatus reports the use of an invitation.

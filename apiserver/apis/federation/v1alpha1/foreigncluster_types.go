@@ -120,7 +120,27 @@ type ForeignClusterSpec struct {
 	// established before any other step of the peering. It is ignored with mode OutOfBand.
 	// +optional
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,15,opt,name=gateway"`
+	// trust selects what the peer, and pods of its users, may do in the local cluster. It binds the
+	// peer only; the peer selects its own trust in the local cluster. If it is empty in a new object,
+	// the API server sets the trust of the invitation or the value policy.trust of the installation.
+	// An update cannot remove it. Only ForeignClusters of version v0.1.0 have none, which has the
+	// effect of SameOwner.
+	// +optional
+	Trust PeeringTrust `json:"trust,omitempty" protobuf:"bytes,16,opt,name=trust,casttype=PeeringTrust"`
 }
+
+// PeeringTrust selects what a peer, and pods of its users, may do in the local cluster.
+// +enum
+type PeeringTrust string
+
+const (
+	// TrustTenant is for a peer with another owner. Only what is harmless to the local cluster and to
+	// its other peers is permitted. Fields of spec.incomingPolicy permit more.
+	TrustTenant PeeringTrust = "Tenant"
+	// TrustSameOwner is for a peer with the same owner as the local cluster. Everything is permitted
+	// that is not harmful in any peering. Fields of spec.incomingPolicy permit less.
+	TrustSameOwner PeeringTrust = "SameOwner"
+)
 
 // PeeringMode is the path of control plane traffic between two clusters.
 // +enum
@@ -263,6 +283,79 @@ type IncomingPolicy struct {
 	// which is empty by default.
 	// +optional
 	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
+	// remoteNamespaces are the names that the consumer may select for its remote namespaces, each
+	// with at most one *, which stands for any characters, for example team-a-*. Names that the
+	// mapping DefaultName generates are always permitted, and names of system namespaces never. At
+	// most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is
+	// empty, too, trust Tenant permits no other names, and trust SameOwner any.
+	// +optional
+	// +listType=set
+	RemoteNamespaces []string `json:"remoteNamespaces,omitempty" protobuf:"bytes,12,rep,name=remoteNamespaces"`
+	// pods limits what pods of the consumer may set. For each empty field, the corresponding value
+	// under policy.pods of the installation is used. If that is empty, too, trust Tenant permits
+	// nothing but a termination grace period of one hour, and trust SameOwner permits everything.
+	// +optional
+	Pods PodPolicy `json:"pods,omitzero" protobuf:"bytes,13,opt,name=pods"`
+	// objects is the maximum number of objects of the consumer in each remote namespace, by the names
+	// of a ResourceQuota: count/<resource>.<group>, for example count/configmaps,
+	// services.loadbalancers and services.nodeports. At most 32. Numbers that are not listed use the
+	// value policy.objects of the installation. For what is not listed there, too, trust Tenant permits
+	// 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, and no node ports and load balancers, and
+	// trust SameOwner any number.
+	// +optional
+	Objects corev1.ResourceList `json:"objects,omitempty" protobuf:"bytes,14,rep,name=objects,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
+	// externalNames are the DNS names that Services of type ExternalName of the consumer may have, each
+	// with at most one *, which stands for any characters, for example *.example.com. At most 64. If
+	// empty, the value policy.externalNames of the installation is used. If that is empty, too, trust
+	// Tenant permits none, and trust SameOwner any.
+	// +optional
+	// +listType=set
+	ExternalNames []string `json:"externalNames,omitempty" protobuf:"bytes,15,rep,name=externalNames"`
+	// network is what pods of the consumer reach, and from where they are reached. If empty, the value
+	// policy.network.access of the installation is used. If that is empty, too, it is Isolated with trust
+	// Tenant, and Open with trust SameOwner.
+	// +optional
+	Network NetworkAccess `json:"network,omitempty" protobuf:"bytes,16,opt,name=network,casttype=NetworkAccess"`
+}
+
+// NetworkAccess is what pods of a consumer reach, and from where they are reached.
+// +enum
+type NetworkAccess string
+
+const (
+	// NetworkIsolated permits connections within the remote namespaces of the consumer and with its own
+	// cluster, from the namespaces in the value policy.network.ingressFrom, to DNS, and to addresses
+	// outside of the cluster other than link-local ones. A NetworkPolicy in each remote namespace states
+	// it, which the network plugin of the cluster must enforce.
+	NetworkIsolated NetworkAccess = "Isolated"
+	// NetworkOpen permits what the NetworkPolicies of the provider's administrator permit.
+	NetworkOpen NetworkAccess = "Open"
+)
+
+// PodPolicy limits what pods of a consumer may set.
+type PodPolicy struct {
+	// tolerations are the keys of the taints that pods may tolerate, each with at most one *, which
+	// stands for any characters, for example nvidia.com/*. At most 64. Taints of Kubernetes, for
+	// example node.kubernetes.io/unreachable, are not affected.
+	// +optional
+	// +listType=set
+	Tolerations []string `json:"tolerations,omitempty" protobuf:"bytes,1,rep,name=tolerations"`
+	// runtimeClasses are the names of the RuntimeClasses that pods may use, the default first. At
+	// most 64. Pods without a RuntimeClass have the default. A list with only * permits all
+	// RuntimeClasses, and has no default. Empty permits none.
+	// +optional
+	// +listType=atomic
+	RuntimeClasses []string `json:"runtimeClasses,omitempty" protobuf:"bytes,2,rep,name=runtimeClasses"`
+	// metadataKeys are keys of labels and annotations that pods may have although they control
+	// components of the provider, each with at most one *, which stands for any characters, for
+	// example sidecar.istio.io/*. At most 64. Other keys are not affected.
+	// +optional
+	// +listType=set
+	MetadataKeys []string `json:"metadataKeys,omitempty" protobuf:"bytes,3,rep,name=metadataKeys"`
+	// maxGracePeriodSeconds is the maximum of terminationGracePeriodSeconds of pods, in seconds, 30 to
+	// 2147483647. It limits how long pods delay the drain of a node.
+	// +optional
+	MaxGracePeriodSeconds *int64 `json:"maxGracePeriodSeconds,omitempty" protobuf:"varint,4,opt,name=maxGracePeriodSeconds"`
 }
 
 // PeeringPhase is the state of one aspect of a peering, for example its authentication or
@@ -304,6 +397,9 @@ const (
 	// heartbeat is expired, and Unknown before the first heartbeat. It exists while the local
 	// cluster is a provider of the peer.
 	ConditionConsumerAlive = "ConsumerAlive"
+	// ConditionTrustSelected is False while the object has no spec.trust, because version v0.1.0 created
+	// it. It does not exist otherwise.
+	ConditionTrustSelected = "TrustSelected"
 	// ConditionNetworking is True while the tunnel to the peer is connected, and False otherwise.
 	// It exists while networking is Tunnel or mode is InBand.
 	ConditionNetworking = "Networking"
@@ -361,8 +457,9 @@ type ForeignClusterStatus struct {
 	// outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled
 	// peering is established and every virtual node is ready; ConsumerAlive, which is False once
 	// the heartbeat of the consumer is expired; Networking, which is True while the tunnel is
-	// connected; and VolumesReleased, which is False while the end of the outgoing peering waits
-	// until data on the provider is moved or deleted. The message of a condition that is not True
+	// connected; VolumesReleased, which is False while the end of the outgoing peering waits until
+	// data on the provider is moved or deleted; and TrustSelected, which is False while spec.trust is
+	// empty. The message of a condition that is not True
 	// states what to do.
 	// +optional
 	// +listType=map

@@ -108,6 +108,15 @@ const (
 	// the annotation all classes are permitted.
 	AnnotationIngressClasses      = "federation.liqo.io/ingress-classes"
 	AnnotationLoadBalancerClasses = "federation.liqo.io/load-balancer-classes"
+	// AnnotationExternalNames, on a remote namespace, has the patterns of the names that Services of
+	// type ExternalName of the consumer may have, separated by commas, for example *.example.com. The
+	// ValidatingAdmissionPolicy federation-peers enforces it. Without the annotation all names are
+	// permitted.
+	AnnotationExternalNames = "federation.liqo.io/external-names"
+	// AnnotationNetworkAccess, on a remote namespace, is Isolated if pods of the consumer are isolated. The
+	// ValidatingAdmissionPolicy federation-peers refuses NetworkPolicies of peers then. Without the
+	// annotation pods are not isolated.
+	AnnotationNetworkAccess = "federation.liqo.io/network-access"
 	// AnnotationReflectedKeys, on a reflected object, lists the keys of the labels and annotations
 	// that reflection wrote. Other labels and annotations of the object belong to the provider and
 	// are not changed.

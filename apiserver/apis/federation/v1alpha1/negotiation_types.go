@@ -198,6 +198,10 @@ type ResourceOfferSpec struct {
 	// without a claim. Empty permits none.
 	// +optional
 	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
+	// pods limits what pods of the consumer may set. If it does not exist, they may set everything
+	// that is permitted in any peering.
+	// +optional
+	Pods *PodPolicy `json:"pods,omitempty" protobuf:"bytes,12,opt,name=pods"`
 }
 
 // ExternalVolumes are volume types and CSI drivers that pods of a consumer may use without a claim.

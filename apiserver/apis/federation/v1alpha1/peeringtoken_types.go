@@ -45,6 +45,10 @@ type PeeringTokenSpec struct {
 	// default is OutOfBand.
 	// +optional
 	Mode PeeringMode `json:"mode,omitempty" protobuf:"bytes,3,opt,name=mode,casttype=PeeringMode"`
+	// trust is spec.trust of the ForeignCluster that the provider creates for the consumer. Empty uses
+	// the value policy.trust of the installation. It has no effect on an existing ForeignCluster.
+	// +optional
+	Trust PeeringTrust `json:"trust,omitempty" protobuf:"bytes,4,opt,name=trust,casttype=PeeringTrust"`
 }
 
 // PeeringTokenStatus reports the use of an invitation.

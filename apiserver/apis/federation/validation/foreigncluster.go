@@ -79,6 +79,7 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs = append(errs, optional(spec.InvitationSecretName, specPath.Child("invitationSecretName"), subdomain)...)
 	errs = append(errs, resources(spec.Resources, specPath.Child("resources"))...)
 	errs = append(errs, inBand(spec)...)
+	errs = append(errs, peeringTrust(spec.Trust, specPath.Child("trust"))...)
 	errs = append(errs, oneOf(spec.Networking, specPath.Child("networking"), "", federation.NetworkingNone,
 		federation.NetworkingFlat, federation.NetworkingTunnel)...)
 	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, MaxDisconnectSeconds,
@@ -191,7 +192,12 @@ func incomingPolicy(incoming *federation.IncomingPolicy, path *field.Path) field
 	if share := incoming.SharePercent; share != nil && (*share < 1 || *share > 100) {
 		errs = append(errs, field.Invalid(path.Child("sharePercent"), *share, "must be 1 to 100"))
 	}
-	return errs
+	errs = append(errs, RemoteNamespaces(incoming.RemoteNamespaces, path.Child("remoteNamespaces"))...)
+	errs = append(errs, oneOf(incoming.Network, path.Child("network"), "", federation.NetworkIsolated,
+		federation.NetworkOpen)...)
+	errs = append(errs, Objects(incoming.Objects, path.Child("objects"))...)
+	errs = append(errs, ExternalNames(incoming.ExternalNames, path.Child("externalNames"))...)
+	return append(errs, podPolicy(&incoming.Pods, path.Child("pods"))...)
 }
 
 // limits validates spec.incomingPolicy.limits, which has resources of pods and of claims.

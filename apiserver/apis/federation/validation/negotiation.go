@@ -105,6 +105,9 @@ func resourceOfferSpec(spec *federation.ResourceOfferSpec) field.ErrorList {
 	errs = append(errs, notStorage(spec.Resources, specPath.Child("resources"))...)
 	errs = append(errs, storageQuota(spec.Storage, storagePath)...)
 	errs = append(errs, externalVolumes(&spec.ExternalVolumes, specPath.Child("externalVolumes"))...)
+	if spec.Pods != nil {
+		errs = append(errs, podPolicy(spec.Pods, specPath.Child("pods"))...)
+	}
 	errs = append(errs, offeredNodes(spec.Nodes, spec.Resources, specPath.Child("nodes"))...)
 	errs = append(errs, offeredLabels(spec.Labels, specPath.Child("labels"))...)
 	errs = append(errs, uniqueNames(spec.StorageClasses, maxClasses, specPath.Child("storageClasses"), subdomain)...)

@@ -22,6 +22,7 @@ func ValidatePeeringToken(token *federation.PeeringToken) field.ErrorList {
 	errs = append(errs, optional(token.Spec.ConsumerClusterID, specPath.Child("consumerClusterID"), clusterID)...)
 	errs = append(errs, oneOf(token.Spec.Mode, specPath.Child("mode"), "",
 		federation.PeeringOutOfBand, federation.PeeringInBand)...)
+	errs = append(errs, peeringTrust(token.Spec.Trust, specPath.Child("trust"))...)
 	return append(errs, seconds(token.Spec.ExpirationSeconds, minTokenSeconds, maxTokenSeconds,
 		specPath.Child("expirationSeconds"))...)
 }

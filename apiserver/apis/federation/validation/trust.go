@@ -1,0 +1,135 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/pattern"
+)
+
+const (
+	// maxPatterns is the maximum number of patterns in a list.
+	maxPatterns = 64
+	// maxObjects is the maximum number of kinds whose objects are limited.
+	maxObjects = 32
+)
+
+// peeringTrust validates the trust in a peer, which may be empty.
+func peeringTrust(trust federation.PeeringTrust, path *field.Path) field.ErrorList {
+	return oneOf(trust, path, "", federation.TrustTenant, federation.TrustSameOwner)
+}
+
+// podPolicy validates limits for pods of a consumer.
+func podPolicy(policy *federation.PodPolicy, path *field.Path) field.ErrorList {
+	errs := KeyPatterns(policy.Tolerations, path.Child("tolerations"))
+	errs = append(errs, RuntimeClasses(policy.RuntimeClasses, path.Child("runtimeClasses"))...)
+	errs = append(errs, KeyPatterns(policy.MetadataKeys, path.Child("metadataKeys"))...)
+	if grace := policy.MaxGracePeriodSeconds; grace != nil {
+		if problem := InvalidMaxGracePeriod(*grace); problem != "" {
+			errs = append(errs, field.Invalid(path.Child("maxGracePeriodSeconds"), *grace, problem))
+		}
+	}
+	return errs
+}
+
+// InvalidMaxGracePeriod returns why a number of seconds cannot be the maximum termination grace period of pods. It
+// returns an empty string if it can.
+func InvalidMaxGracePeriod(seconds int64) string {
+	if seconds < corev1.DefaultTerminationGracePeriodSeconds || seconds > math.MaxInt32 {
+		return "must be 30, the default of pods, to 2147483647"
+	}
+	return ""
+}
+
+// RemoteNamespaces validates patterns of names of remote namespaces. A pattern that matches only names that no provider
+// permits is refused.
+func RemoteNamespaces(patterns []string, path *field.Path) field.ErrorList {
+	return uniqueNames(patterns, maxPatterns, path, func(name string, at *field.Path) field.ErrorList {
+		errs := validPattern(name, at, dnsLabel)
+		if len(errs) == 0 && naming.IsReserved(anyName(name)) {
+			errs = append(errs, field.Forbidden(at, "must not match only names of system namespaces, which are never permitted"))
+		}
+		return errs
+	})
+}
+
+// Objects validates maximum numbers of objects in a namespace.
+func Objects(list corev1.ResourceList, path *field.Path) field.ErrorList {
+	if len(list) > maxObjects {
+		return field.ErrorList{field.TooMany(path, len(list), maxObjects)}
+	}
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		at, quantity := path.Key(truncate(string(name))), list[name]
+		if problem := UnknownObject(string(name)); problem != "" {
+			errs = append(errs, field.Invalid(at, truncate(string(name)), problem))
+		}
+		if quantity.Sign() < 0 || quantity.MilliValue()%1000 != 0 {
+			errs = append(errs, field.Invalid(at, quantity.String(), "must be an integer of at least 0"))
+		}
+	}
+	return errs
+}
+
+// UnknownObject returns why a name does not limit the number of objects in a ResourceQuota. It returns an empty string
+// if it does.
+func UnknownObject(name string) string {
+	if name == string(corev1.ResourceServicesNodePorts) || name == string(corev1.ResourceServicesLoadBalancers) {
+		return ""
+	}
+	counted, found := strings.CutPrefix(name, "count/")
+	if !found || len(validation.IsDNS1123Subdomain(counted)) > 0 {
+		return "must be services.nodeports, services.loadbalancers or count/<resource>.<group>, for example count/configmaps"
+	}
+	return ""
+}
+
+// ExternalNames validates patterns of DNS names.
+func ExternalNames(patterns []string, path *field.Path) field.ErrorList {
+	return uniqueNames(patterns, maxPatterns, path, func(name string, at *field.Path) field.ErrorList {
+		return validPattern(name, at, subdomain)
+	})
+}
+
+// KeyPatterns validates patterns of keys of taints, labels or annotations.
+func KeyPatterns(patterns []string, path *field.Path) field.ErrorList {
+	return uniqueNames(patterns, maxPatterns, path, func(name string, at *field.Path) field.ErrorList {
+		return validPattern(name, at, qualifiedName)
+	})
+}
+
+// RuntimeClasses validates names of RuntimeClasses. The pattern that matches any name must be the only one.
+func RuntimeClasses(names []string, path *field.Path) field.ErrorList {
+	if slices.Contains(names, pattern.Any) {
+		if len(names) > 1 {
+			return field.ErrorList{field.Invalid(path, pattern.Any, "must be the only name: it permits all RuntimeClasses")}
+		}
+		return nil
+	}
+	return uniqueNames(names, maxPatterns, path, subdomain)
+}
+
+// validPattern validates a pattern with a check of the names that it matches.
+func validPattern(name string, at *field.Path, check func(string, *field.Path) field.ErrorList) field.ErrorList {
+	if err := pattern.Validate(name); err != nil {
+		return field.ErrorList{field.Invalid(at, truncate(name), err.Error())}
+	}
+	return check(anyName(name), at)
+}
+
+// anyName returns a name that a pattern matches.
+func anyName(name string) string {
+	// An x is valid at each position of a name.
+	return strings.Replace(name, pattern.Any, "x", 1)
+}
