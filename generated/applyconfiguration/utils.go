@@ -103,6 +103,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.PeeringTokenSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringTokenStatus"):
 		return &federationv1alpha1.PeeringTokenStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodPolicy"):
+		return &federationv1alpha1.PodPolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReflectedKind"):
 		return &federationv1alpha1.ReflectedKindApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RequestedMove"):

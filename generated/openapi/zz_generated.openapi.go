@@ -400,6 +400,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PlannedCluster{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_PlannedCluster(ref),
 		v1alpha1.PlannedEviction{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_PlannedEviction(ref),
 		v1alpha1.PlannedVolume{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_PlannedVolume(ref),
+		v1alpha1.PodPolicy{}.OpenAPIModelName():                    schema_apiserver_apis_federation_v1alpha1_PodPolicy(ref),
 		v1alpha1.ReflectedKind{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref),
 		v1alpha1.RequestedMove{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref),
 		v1alpha1.ResourceOffer{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_ResourceOffer(ref),
@@ -18843,6 +18844,14 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
+					"trust": {
+						SchemaProps: spec.SchemaProps{
+							Description: "trust selects what the peer, and pods of its users, may do in the local cluster. It binds the peer only; the peer selects its own trust in the local cluster. If it is empty in a new object, the API server sets the trust of the invitation or the value policy.trust of the installation. An update cannot remove it. Only ForeignClusters of version v0.1.0 have none, which has the effect of SameOwner.\n\nPossible enum values:\n - `\"SameOwner\"` is for a peer with the same owner as the local cluster. Everything is permitted that is not harmful in any peering. Fields of spec.incomingPolicy permit less.\n - `\"Tenant\"` is for a peer with another owner. Only what is harmless to the local cluster and to its other peers is permitted. Fields of spec.incomingPolicy permit more.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"SameOwner", "Tenant"},
+						},
+					},
 				},
 			},
 		},
@@ -18954,7 +18963,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled peering is established and every virtual node is ready; ConsumerAlive, which is False once the heartbeat of the consumer is expired; Networking, which is True while the tunnel is connected; and VolumesReleased, which is False while the end of the outgoing peering waits until data on the provider is moved or deleted. The message of a condition that is not True states what to do.",
+							Description: "conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled peering is established and every virtual node is ready; ConsumerAlive, which is False once the heartbeat of the consumer is expired; Networking, which is True while the tunnel is connected; VolumesReleased, which is False while the end of the outgoing peering waits until data on the provider is moved or deleted; and TrustSelected, which is False while spec.trust is empty. The message of a condition that is not True states what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19326,11 +19335,78 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							Ref:         ref(v1alpha1.ExternalVolumes{}.OpenAPIModelName()),
 						},
 					},
+					"remoteNamespaces": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "remoteNamespaces are the names that the consumer may select for its remote namespaces, each with at most one *, which stands for any characters, for example team-a-*. Names that the mapping DefaultName generates are always permitted, and names of system namespaces never. At most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is empty, too, trust Tenant permits no other names, and trust SameOwner any.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"pods": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pods limits what pods of the consumer may set. For each empty field, the corresponding value under policy.pods of the installation is used. If that is empty, too, trust Tenant permits nothing but a termination grace period of one hour, and trust SameOwner permits everything.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PodPolicy{}.OpenAPIModelName()),
+						},
+					},
+					"objects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "objects is the maximum number of objects of the consumer in each remote namespace, by the names of a ResourceQuota: count/<resource>.<group>, for example count/configmaps, services.loadbalancers and services.nodeports. At most 32. Numbers that are not listed use the value policy.objects of the installation. For what is not listed there, too, trust Tenant permits 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, and no node ports and load balancers, and trust SameOwner any number.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"externalNames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "externalNames are the DNS names that Services of type ExternalName of the consumer may have, each with at most one *, which stands for any characters, for example *.example.com. At most 64. If empty, the value policy.externalNames of the installation is used. If that is empty, too, trust Tenant permits none, and trust SameOwner any.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Description: "network is what pods of the consumer reach, and from where they are reached. If empty, the value policy.network.access of the installation is used. If that is empty, too, it is Isolated with trust Tenant, and Open with trust SameOwner.\n\nPossible enum values:\n - `\"Isolated\"` permits connections within the remote namespaces of the consumer and with its own cluster, from the namespaces in the value policy.network.ingressFrom, to DNS, and to addresses outside of the cluster other than link-local ones. A NetworkPolicy in each remote namespace states it, which the network plugin of the cluster must enforce.\n - `\"Open\"` permits what the NetworkPolicies of the provider's administrator permit.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Isolated", "Open"},
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName(), v1alpha1.ExternalVolumes{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName(), v1alpha1.ExternalVolumes{}.OpenAPIModelName(), v1alpha1.PodPolicy{}.OpenAPIModelName()},
 	}
 }
 
@@ -21732,6 +21808,14 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenSpec(ref common.Refer
 							Enum:        []interface{}{"InBand", "OutOfBand"},
 						},
 					},
+					"trust": {
+						SchemaProps: spec.SchemaProps{
+							Description: "trust is spec.trust of the ForeignCluster that the provider creates for the consumer. Empty uses the value policy.trust of the installation. It has no effect on an existing ForeignCluster.\n\nPossible enum values:\n - `\"SameOwner\"` is for a peer with the same owner as the local cluster. Everything is permitted that is not harmful in any peering. Fields of spec.incomingPolicy permit less.\n - `\"Tenant\"` is for a peer with another owner. Only what is harmless to the local cluster and to its other peers is permitted. Fields of spec.incomingPolicy permit more.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"SameOwner", "Tenant"},
+						},
+					},
 				},
 			},
 		},
@@ -21921,6 +22005,83 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedVolume(ref common.Referenc
 		},
 		Dependencies: []string{
 			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_PodPolicy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodPolicy limits what pods of a consumer may set.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"tolerations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "tolerations are the keys of the taints that pods may tolerate, each with at most one *, which stands for any characters, for example nvidia.com/*. At most 64. Taints of Kubernetes, for example node.kubernetes.io/unreachable, are not affected.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"runtimeClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "runtimeClasses are the names of the RuntimeClasses that pods may use, the default first. At most 64. Pods without a RuntimeClass have the default. A list with only * permits all RuntimeClasses, and has no default. Empty permits none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"metadataKeys": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "metadataKeys are keys of labels and annotations that pods may have although they control components of the provider, each with at most one *, which stands for any characters, for example sidecar.istio.io/*. At most 64. Other keys are not affected.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"maxGracePeriodSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxGracePeriodSeconds is the maximum of terminationGracePeriodSeconds of pods, in seconds, 30 to 2147483647. It limits how long pods delay the drain of a node.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -22343,12 +22504,18 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							Ref:         ref(v1alpha1.ExternalVolumes{}.OpenAPIModelName()),
 						},
 					},
+					"pods": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pods limits what pods of the consumer may set. If it does not exist, they may set everything that is permitted in any peering.",
+							Ref:         ref(v1alpha1.PodPolicy{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"clusterID", "resources"},
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName(), v1alpha1.ExternalVolumes{}.OpenAPIModelName(), v1alpha1.OfferedNode{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), metav1.GroupVersionResource{}.OpenAPIModelName(), v1alpha1.ExternalVolumes{}.OpenAPIModelName(), v1alpha1.OfferedNode{}.OpenAPIModelName(), v1alpha1.PodPolicy{}.OpenAPIModelName()},
 	}
 }
 

@@ -160,6 +160,8 @@ func (m *PlannedEviction) Reset() { *m = PlannedEviction{} }
 
 func (m *PlannedVolume) Reset() { *m = PlannedVolume{} }
 
+func (m *PodPolicy) Reset() { *m = PodPolicy{} }
+
 func (m *ReflectedKind) Reset() { *m = ReflectedKind{} }
 
 func (m *RequestedMove) Reset() { *m = RequestedMove{} }
@@ -1074,6 +1076,13 @@ func (m *ForeignClusterSpec) MarshalToSizedBuffer(dAtA []byte) (int, error) {
 	_ = i
 	var l int
 	_ = l
+	i -= len(m.Trust)
+	copy(dAtA[i:], m.Trust)
+	i = encodeVarintGenerated(dAtA, i, uint64(len(m.Trust)))
+	i--
+	dAtA[i] = 0x1
+	i--
+	dAtA[i] = 0x82
 	if m.Gateway != nil {
 		{
 			size, err := m.Gateway.MarshalToSizedBuffer(dAtA[:i])
@@ -1522,6 +1531,70 @@ func (m *IncomingPolicy) MarshalToSizedBuffer(dAtA []byte) (int, error) {
 	_ = i
 	var l int
 	_ = l
+	i -= len(m.Network)
+	copy(dAtA[i:], m.Network)
+	i = encodeVarintGenerated(dAtA, i, uint64(len(m.Network)))
+	i--
+	dAtA[i] = 0x1
+	i--
+	dAtA[i] = 0x82
+	if len(m.ExternalNames) > 0 {
+		for iNdEx := len(m.ExternalNames) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.ExternalNames[iNdEx])
+			copy(dAtA[i:], m.ExternalNames[iNdEx])
+			i = encodeVarintGenerated(dAtA, i, uint64(len(m.ExternalNames[iNdEx])))
+			i--
+			dAtA[i] = 0x7a
+		}
+	}
+	if len(m.Objects) > 0 {
+		keysForObjects := make([]string, 0, len(m.Objects))
+		for k := range m.Objects {
+			keysForObjects = append(keysForObjects, string(k))
+		}
+		sort.Strings(keysForObjects)
+		for iNdEx := len(keysForObjects) - 1; iNdEx >= 0; iNdEx-- {
+			v := m.Objects[k8s_io_api_core_v1.ResourceName(keysForObjects[iNdEx])]
+			baseI := i
+			{
+				size, err := (&v).MarshalToSizedBuffer(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = encodeVarintGenerated(dAtA, i, uint64(size))
+			}
+			i--
+			dAtA[i] = 0x12
+			i -= len(keysForObjects[iNdEx])
+			copy(dAtA[i:], keysForObjects[iNdEx])
+			i = encodeVarintGenerated(dAtA, i, uint64(len(keysForObjects[iNdEx])))
+			i--
+			dAtA[i] = 0xa
+			i = encodeVarintGenerated(dAtA, i, uint64(baseI-i))
+			i--
+			dAtA[i] = 0x72
+		}
+	}
+	{
+		size, err := m.Pods.MarshalToSizedBuffer(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = encodeVarintGenerated(dAtA, i, uint64(size))
+	}
+	i--
+	dAtA[i] = 0x6a
+	if len(m.RemoteNamespaces) > 0 {
+		for iNdEx := len(m.RemoteNamespaces) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.RemoteNamespaces[iNdEx])
+			copy(dAtA[i:], m.RemoteNamespaces[iNdEx])
+			i = encodeVarintGenerated(dAtA, i, uint64(len(m.RemoteNamespaces[iNdEx])))
+			i--
+			dAtA[i] = 0x62
+		}
+	}
 	{
 		size, err := m.ExternalVolumes.MarshalToSizedBuffer(dAtA[:i])
 		if err != nil {
@@ -3960,6 +4033,11 @@ func (m *PeeringTokenSpec) MarshalToSizedBuffer(dAtA []byte) (int, error) {
 	_ = i
 	var l int
 	_ = l
+	i -= len(m.Trust)
+	copy(dAtA[i:], m.Trust)
+	i = encodeVarintGenerated(dAtA, i, uint64(len(m.Trust)))
+	i--
+	dAtA[i] = 0x22
 	i -= len(m.Mode)
 	copy(dAtA[i:], m.Mode)
 	i = encodeVarintGenerated(dAtA, i, uint64(len(m.Mode)))
@@ -4170,6 +4248,61 @@ func (m *PlannedVolume) MarshalToSizedBuffer(dAtA []byte) (int, error) {
 	i = encodeVarintGenerated(dAtA, i, uint64(len(m.Name)))
 	i--
 	dAtA[i] = 0xa
+	return len(dAtA) - i, nil
+}
+
+func (m *PodPolicy) Marshal() (dAtA []byte, err error) {
+	size := m.Size()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBuffer(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *PodPolicy) MarshalTo(dAtA []byte) (int, error) {
+	size := m.Size()
+	return m.MarshalToSizedBuffer(dAtA[:size])
+}
+
+func (m *PodPolicy) MarshalToSizedBuffer(dAtA []byte) (int, error) {
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.MaxGracePeriodSeconds != nil {
+		i = encodeVarintGenerated(dAtA, i, uint64(*m.MaxGracePeriodSeconds))
+		i--
+		dAtA[i] = 0x20
+	}
+	if len(m.MetadataKeys) > 0 {
+		for iNdEx := len(m.MetadataKeys) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.MetadataKeys[iNdEx])
+			copy(dAtA[i:], m.MetadataKeys[iNdEx])
+			i = encodeVarintGenerated(dAtA, i, uint64(len(m.MetadataKeys[iNdEx])))
+			i--
+			dAtA[i] = 0x1a
+		}
+	}
+	if len(m.RuntimeClasses) > 0 {
+		for iNdEx := len(m.RuntimeClasses) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.RuntimeClasses[iNdEx])
+			copy(dAtA[i:], m.RuntimeClasses[iNdEx])
+			i = encodeVarintGenerated(dAtA, i, uint64(len(m.RuntimeClasses[iNdEx])))
+			i--
+			dAtA[i] = 0x12
+		}
+	}
+	if len(m.Tolerations) > 0 {
+		for iNdEx := len(m.Tolerations) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.Tolerations[iNdEx])
+			copy(dAtA[i:], m.Tolerations[iNdEx])
+			i = encodeVarintGenerated(dAtA, i, uint64(len(m.Tolerations[iNdEx])))
+			i--
+			dAtA[i] = 0xa
+		}
+	}
 	return len(dAtA) - i, nil
 }
 
@@ -4392,6 +4525,18 @@ func (m *ResourceOfferSpec) MarshalToSizedBuffer(dAtA []byte) (int, error) {
 	_ = i
 	var l int
 	_ = l
+	if m.Pods != nil {
+		{
+			size, err := m.Pods.MarshalToSizedBuffer(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = encodeVarintGenerated(dAtA, i, uint64(size))
+		}
+		i--
+		dAtA[i] = 0x62
+	}
 	{
 		size, err := m.ExternalVolumes.MarshalToSizedBuffer(dAtA[:i])
 		if err != nil {
@@ -6969,6 +7114,8 @@ func (m *ForeignClusterSpec) Size() (n int) {
 		l = m.Gateway.Size()
 		n += 1 + l + sovGenerated(uint64(l))
 	}
+	l = len(m.Trust)
+	n += 2 + l + sovGenerated(uint64(l))
 	return n
 }
 
@@ -7148,6 +7295,31 @@ func (m *IncomingPolicy) Size() (n int) {
 	}
 	l = m.ExternalVolumes.Size()
 	n += 1 + l + sovGenerated(uint64(l))
+	if len(m.RemoteNamespaces) > 0 {
+		for _, s := range m.RemoteNamespaces {
+			l = len(s)
+			n += 1 + l + sovGenerated(uint64(l))
+		}
+	}
+	l = m.Pods.Size()
+	n += 1 + l + sovGenerated(uint64(l))
+	if len(m.Objects) > 0 {
+		for k, v := range m.Objects {
+			_ = k
+			_ = v
+			l = v.Size()
+			mapEntrySize := 1 + len(k) + sovGenerated(uint64(len(k))) + 1 + l + sovGenerated(uint64(l))
+			n += mapEntrySize + 1 + sovGenerated(uint64(mapEntrySize))
+		}
+	}
+	if len(m.ExternalNames) > 0 {
+		for _, s := range m.ExternalNames {
+			l = len(s)
+			n += 1 + l + sovGenerated(uint64(l))
+		}
+	}
+	l = len(m.Network)
+	n += 2 + l + sovGenerated(uint64(l))
 	return n
 }
 
@@ -8005,6 +8177,8 @@ func (m *PeeringTokenSpec) Size() (n int) {
 	}
 	l = len(m.Mode)
 	n += 1 + l + sovGenerated(uint64(l))
+	l = len(m.Trust)
+	n += 1 + l + sovGenerated(uint64(l))
 	return n
 }
 
@@ -8076,6 +8250,36 @@ func (m *PlannedVolume) Size() (n int) {
 	}
 	l = len(m.OnUnoffload)
 	n += 1 + l + sovGenerated(uint64(l))
+	return n
+}
+
+func (m *PodPolicy) Size() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if len(m.Tolerations) > 0 {
+		for _, s := range m.Tolerations {
+			l = len(s)
+			n += 1 + l + sovGenerated(uint64(l))
+		}
+	}
+	if len(m.RuntimeClasses) > 0 {
+		for _, s := range m.RuntimeClasses {
+			l = len(s)
+			n += 1 + l + sovGenerated(uint64(l))
+		}
+	}
+	if len(m.MetadataKeys) > 0 {
+		for _, s := range m.MetadataKeys {
+			l = len(s)
+			n += 1 + l + sovGenerated(uint64(l))
+		}
+	}
+	if m.MaxGracePeriodSeconds != nil {
+		n += 1 + sovGenerated(uint64(*m.MaxGracePeriodSeconds))
+	}
 	return n
 }
 
@@ -8220,6 +8424,10 @@ func (m *ResourceOfferSpec) Size() (n int) {
 	}
 	l = m.ExternalVolumes.Size()
 	n += 1 + l + sovGenerated(uint64(l))
+	if m.Pods != nil {
+		l = m.Pods.Size()
+		n += 1 + l + sovGenerated(uint64(l))
+	}
 	return n
 }
 
@@ -9282,6 +9490,7 @@ func (this *ForeignClusterSpec) String() string {
 		`Cordoned:` + fmt.Sprintf("%v", this.Cordoned) + `,`,
 		`Mode:` + fmt.Sprintf("%v", this.Mode) + `,`,
 		`Gateway:` + strings.Replace(this.Gateway.String(), "PeeringGateway", "PeeringGateway", 1) + `,`,
+		`Trust:` + fmt.Sprintf("%v", this.Trust) + `,`,
 		`}`,
 	}, "")
 	return s
@@ -9406,6 +9615,16 @@ func (this *IncomingPolicy) String() string {
 		mapStringForLabels += fmt.Sprintf("%v: %v,", k, this.Labels[k])
 	}
 	mapStringForLabels += "}"
+	keysForObjects := make([]string, 0, len(this.Objects))
+	for k := range this.Objects {
+		keysForObjects = append(keysForObjects, string(k))
+	}
+	sort.Strings(keysForObjects)
+	mapStringForObjects := "k8s_io_api_core_v1.ResourceList{"
+	for _, k := range keysForObjects {
+		mapStringForObjects += fmt.Sprintf("%v: %v,", k, this.Objects[k8s_io_api_core_v1.ResourceName(k)])
+	}
+	mapStringForObjects += "}"
 	s := strings.Join([]string{`&IncomingPolicy{`,
 		`PeeringAnswer:` + strings.Replace(strings.Replace(this.PeeringAnswer.String(), "PeeringAnswer", "PeeringAnswer", 1), `&`, ``, 1) + `,`,
 		`SharePercent:` + valueToStringGenerated(this.SharePercent) + `,`,
@@ -9418,6 +9637,11 @@ func (this *IncomingPolicy) String() string {
 		`LoadBalancerClasses:` + fmt.Sprintf("%v", this.LoadBalancerClasses) + `,`,
 		`OrphanTTL:` + strings.Replace(fmt.Sprintf("%v", this.OrphanTTL), "Duration", "v1.Duration", 1) + `,`,
 		`ExternalVolumes:` + strings.Replace(strings.Replace(this.ExternalVolumes.String(), "ExternalVolumes", "ExternalVolumes", 1), `&`, ``, 1) + `,`,
+		`RemoteNamespaces:` + fmt.Sprintf("%v", this.RemoteNamespaces) + `,`,
+		`Pods:` + strings.Replace(strings.Replace(this.Pods.String(), "PodPolicy", "PodPolicy", 1), `&`, ``, 1) + `,`,
+		`Objects:` + mapStringForObjects + `,`,
+		`ExternalNames:` + fmt.Sprintf("%v", this.ExternalNames) + `,`,
+		`Network:` + fmt.Sprintf("%v", this.Network) + `,`,
 		`}`,
 	}, "")
 	return s
@@ -10068,6 +10292,7 @@ func (this *PeeringTokenSpec) String() string {
 		`ConsumerClusterID:` + fmt.Sprintf("%v", this.ConsumerClusterID) + `,`,
 		`ExpirationSeconds:` + valueToStringGenerated(this.ExpirationSeconds) + `,`,
 		`Mode:` + fmt.Sprintf("%v", this.Mode) + `,`,
+		`Trust:` + fmt.Sprintf("%v", this.Trust) + `,`,
 		`}`,
 	}, "")
 	return s
@@ -10121,6 +10346,19 @@ func (this *PlannedVolume) String() string {
 		`ClusterName:` + fmt.Sprintf("%v", this.ClusterName) + `,`,
 		`Capacity:` + strings.Replace(fmt.Sprintf("%v", this.Capacity), "Quantity", "resource.Quantity", 1) + `,`,
 		`OnUnoffload:` + fmt.Sprintf("%v", this.OnUnoffload) + `,`,
+		`}`,
+	}, "")
+	return s
+}
+func (this *PodPolicy) String() string {
+	if this == nil {
+		return "nil"
+	}
+	s := strings.Join([]string{`&PodPolicy{`,
+		`Tolerations:` + fmt.Sprintf("%v", this.Tolerations) + `,`,
+		`RuntimeClasses:` + fmt.Sprintf("%v", this.RuntimeClasses) + `,`,
+		`MetadataKeys:` + fmt.Sprintf("%v", this.MetadataKeys) + `,`,
+		`MaxGracePeriodSeconds:` + valueToStringGenerated(this.MaxGracePeriodSeconds) + `,`,
 		`}`,
 	}, "")
 	return s
@@ -10235,6 +10473,7 @@ func (this *ResourceOfferSpec) String() string {
 		`Withdrawn:` + fmt.Sprintf("%v", this.Withdrawn) + `,`,
 		`Storage:` + mapStringForStorage + `,`,
 		`ExternalVolumes:` + strings.Replace(strings.Replace(this.ExternalVolumes.String(), "ExternalVolumes", "ExternalVolumes", 1), `&`, ``, 1) + `,`,
+		`Pods:` + strings.Replace(this.Pods.String(), "PodPolicy", "PodPolicy", 1) + `,`,
 		`}`,
 	}, "")
 	return s
@@ -13936,6 +14175,38 @@ func (m *ForeignClusterSpec) Unmarshal(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 16:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Trust", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Trust = PeeringTrust(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := skipGenerated(dAtA[iNdEx:])
@@ -15683,6 +15954,264 @@ func (m *IncomingPolicy) Unmarshal(dAtA []byte) error {
 			if err := m.ExternalVolumes.Unmarshal(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
+			iNdEx = postIndex
+		case 12:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RemoteNamespaces", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.RemoteNamespaces = append(m.RemoteNamespaces, string(dAtA[iNdEx:postIndex]))
+			iNdEx = postIndex
+		case 13:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Pods", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if err := m.Pods.Unmarshal(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		case 14:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Objects", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Objects == nil {
+				m.Objects = make(k8s_io_api_core_v1.ResourceList)
+			}
+			var mapkey k8s_io_api_core_v1.ResourceName
+			mapvalue := &resource.Quantity{}
+			for iNdEx < postIndex {
+				entryPreIndex := iNdEx
+				var wire uint64
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return ErrIntOverflowGenerated
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					wire |= uint64(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				fieldNum := int32(wire >> 3)
+				if fieldNum == 1 {
+					var stringLenmapkey uint64
+					for shift := uint(0); ; shift += 7 {
+						if shift >= 64 {
+							return ErrIntOverflowGenerated
+						}
+						if iNdEx >= l {
+							return io.ErrUnexpectedEOF
+						}
+						b := dAtA[iNdEx]
+						iNdEx++
+						stringLenmapkey |= uint64(b&0x7F) << shift
+						if b < 0x80 {
+							break
+						}
+					}
+					intStringLenmapkey := int(stringLenmapkey)
+					if intStringLenmapkey < 0 {
+						return ErrInvalidLengthGenerated
+					}
+					postStringIndexmapkey := iNdEx + intStringLenmapkey
+					if postStringIndexmapkey < 0 {
+						return ErrInvalidLengthGenerated
+					}
+					if postStringIndexmapkey > l {
+						return io.ErrUnexpectedEOF
+					}
+					mapkey = k8s_io_api_core_v1.ResourceName(dAtA[iNdEx:postStringIndexmapkey])
+					iNdEx = postStringIndexmapkey
+				} else if fieldNum == 2 {
+					var mapmsglen int
+					for shift := uint(0); ; shift += 7 {
+						if shift >= 64 {
+							return ErrIntOverflowGenerated
+						}
+						if iNdEx >= l {
+							return io.ErrUnexpectedEOF
+						}
+						b := dAtA[iNdEx]
+						iNdEx++
+						mapmsglen |= int(b&0x7F) << shift
+						if b < 0x80 {
+							break
+						}
+					}
+					if mapmsglen < 0 {
+						return ErrInvalidLengthGenerated
+					}
+					postmsgIndex := iNdEx + mapmsglen
+					if postmsgIndex < 0 {
+						return ErrInvalidLengthGenerated
+					}
+					if postmsgIndex > l {
+						return io.ErrUnexpectedEOF
+					}
+					mapvalue = &resource.Quantity{}
+					if err := mapvalue.Unmarshal(dAtA[iNdEx:postmsgIndex]); err != nil {
+						return err
+					}
+					iNdEx = postmsgIndex
+				} else {
+					iNdEx = entryPreIndex
+					skippy, err := skipGenerated(dAtA[iNdEx:])
+					if err != nil {
+						return err
+					}
+					if (skippy < 0) || (iNdEx+skippy) < 0 {
+						return ErrInvalidLengthGenerated
+					}
+					if (iNdEx + skippy) > postIndex {
+						return io.ErrUnexpectedEOF
+					}
+					iNdEx += skippy
+				}
+			}
+			m.Objects[k8s_io_api_core_v1.ResourceName(mapkey)] = *mapvalue
+			iNdEx = postIndex
+		case 15:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ExternalNames", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.ExternalNames = append(m.ExternalNames, string(dAtA[iNdEx:postIndex]))
+			iNdEx = postIndex
+		case 16:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Network", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Network = NetworkAccess(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -23255,6 +23784,38 @@ func (m *PeeringTokenSpec) Unmarshal(dAtA []byte) error {
 			}
 			m.Mode = PeeringMode(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 4:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Trust", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Trust = PeeringTrust(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := skipGenerated(dAtA[iNdEx:])
@@ -23970,6 +24531,172 @@ func (m *PlannedVolume) Unmarshal(dAtA []byte) error {
 			}
 			m.OnUnoffload = UnoffloadPolicy(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		default:
+			iNdEx = preIndex
+			skippy, err := skipGenerated(dAtA[iNdEx:])
+			if err != nil {
+				return err
+			}
+			if (skippy < 0) || (iNdEx+skippy) < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if (iNdEx + skippy) > l {
+				return io.ErrUnexpectedEOF
+			}
+			iNdEx += skippy
+		}
+	}
+
+	if iNdEx > l {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+func (m *PodPolicy) Unmarshal(dAtA []byte) error {
+	l := len(dAtA)
+	iNdEx := 0
+	for iNdEx < l {
+		preIndex := iNdEx
+		var wire uint64
+		for shift := uint(0); ; shift += 7 {
+			if shift >= 64 {
+				return ErrIntOverflowGenerated
+			}
+			if iNdEx >= l {
+				return io.ErrUnexpectedEOF
+			}
+			b := dAtA[iNdEx]
+			iNdEx++
+			wire |= uint64(b&0x7F) << shift
+			if b < 0x80 {
+				break
+			}
+		}
+		fieldNum := int32(wire >> 3)
+		wireType := int(wire & 0x7)
+		if wireType == 4 {
+			return fmt.Errorf("proto: PodPolicy: wiretype end group for non-group")
+		}
+		if fieldNum <= 0 {
+			return fmt.Errorf("proto: PodPolicy: illegal tag %d (wire type %d)", fieldNum, wire)
+		}
+		switch fieldNum {
+		case 1:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Tolerations", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Tolerations = append(m.Tolerations, string(dAtA[iNdEx:postIndex]))
+			iNdEx = postIndex
+		case 2:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RuntimeClasses", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.RuntimeClasses = append(m.RuntimeClasses, string(dAtA[iNdEx:postIndex]))
+			iNdEx = postIndex
+		case 3:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MetadataKeys", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.MetadataKeys = append(m.MetadataKeys, string(dAtA[iNdEx:postIndex]))
+			iNdEx = postIndex
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxGracePeriodSeconds", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.MaxGracePeriodSeconds = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := skipGenerated(dAtA[iNdEx:])
@@ -25274,6 +26001,42 @@ func (m *ResourceOfferSpec) Unmarshal(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if err := m.ExternalVolumes.Unmarshal(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		case 12:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Pods", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Pods == nil {
+				m.Pods = &PodPolicy{}
+			}
+			if err := m.Pods.Unmarshal(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex

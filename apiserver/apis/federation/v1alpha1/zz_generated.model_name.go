@@ -344,6 +344,11 @@ func (in PlannedVolume) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodPolicy) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.PodPolicy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ReflectedKind) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.ReflectedKind"
 }

@@ -73,6 +73,12 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// gateway is the gateway of the peer. With mode InBand it is required, and the tunnel to it is
 	// established before any other step of the peering. It is ignored with mode OutOfBand.
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
+	// trust selects what the peer, and pods of its users, may do in the local cluster. It binds the
+	// peer only; the peer selects its own trust in the local cluster. If it is empty in a new object,
+	// the API server sets the trust of the invitation or the value policy.trust of the installation.
+	// An update cannot remove it. Only ForeignClusters of version v0.1.0 have none, which has the
+	// effect of SameOwner.
+	Trust *federationv1alpha1.PeeringTrust `json:"trust,omitempty"`
 }
 
 // ForeignClusterSpecApplyConfiguration constructs a declarative configuration of the ForeignClusterSpec type for use with
@@ -200,5 +206,13 @@ func (b *ForeignClusterSpecApplyConfiguration) WithMode(value federationv1alpha1
 // If called multiple times, the Gateway field is set to the value of the last call.
 func (b *ForeignClusterSpecApplyConfiguration) WithGateway(value *PeeringGatewayApplyConfiguration) *ForeignClusterSpecApplyConfiguration {
 	b.Gateway = value
+	return b
+}
+
+// WithTrust sets the Trust field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Trust field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithTrust(value federationv1alpha1.PeeringTrust) *ForeignClusterSpecApplyConfiguration {
+	b.Trust = &value
 	return b
 }

@@ -54,8 +54,9 @@ type ForeignClusterStatusApplyConfiguration struct {
 	// outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled
 	// peering is established and every virtual node is ready; ConsumerAlive, which is False once
 	// the heartbeat of the consumer is expired; Networking, which is True while the tunnel is
-	// connected; and VolumesReleased, which is False while the end of the outgoing peering waits
-	// until data on the provider is moved or deleted. The message of a condition that is not True
+	// connected; VolumesReleased, which is False while the end of the outgoing peering waits until
+	// data on the provider is moved or deleted; and TrustSelected, which is False while spec.trust is
+	// empty. The message of a condition that is not True
 	// states what to do.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }

@@ -60,6 +60,32 @@ type IncomingPolicyApplyConfiguration struct {
 	// without a claim. If empty, the value policy.externalVolumes of the installation is used,
 	// which is empty by default.
 	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
+	// remoteNamespaces are the names that the consumer may select for its remote namespaces, each
+	// with at most one *, which stands for any characters, for example team-a-*. Names that the
+	// mapping DefaultName generates are always permitted, and names of system namespaces never. At
+	// most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is
+	// empty, too, trust Tenant permits no other names, and trust SameOwner any.
+	RemoteNamespaces []string `json:"remoteNamespaces,omitempty"`
+	// pods limits what pods of the consumer may set. For each empty field, the corresponding value
+	// under policy.pods of the installation is used. If that is empty, too, trust Tenant permits
+	// nothing but a termination grace period of one hour, and trust SameOwner permits everything.
+	Pods *PodPolicyApplyConfiguration `json:"pods,omitempty"`
+	// objects is the maximum number of objects of the consumer in each remote namespace, by the names
+	// of a ResourceQuota: count/<resource>.<group>, for example count/configmaps,
+	// services.loadbalancers and services.nodeports. At most 32. Numbers that are not listed use the
+	// value policy.objects of the installation. For what is not listed there, too, trust Tenant permits
+	// 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, and no node ports and load balancers, and
+	// trust SameOwner any number.
+	Objects *v1.ResourceList `json:"objects,omitempty"`
+	// externalNames are the DNS names that Services of type ExternalName of the consumer may have, each
+	// with at most one *, which stands for any characters, for example *.example.com. At most 64. If
+	// empty, the value policy.externalNames of the installation is used. If that is empty, too, trust
+	// Tenant permits none, and trust SameOwner any.
+	ExternalNames []string `json:"externalNames,omitempty"`
+	// network is what pods of the consumer reach, and from where they are reached. If empty, the value
+	// policy.network.access of the installation is used. If that is empty, too, it is Isolated with trust
+	// Tenant, and Open with trust SameOwner.
+	Network *federationv1alpha1.NetworkAccess `json:"network,omitempty"`
 }
 
 // IncomingPolicyApplyConfiguration constructs a declarative configuration of the IncomingPolicy type for use with
@@ -179,5 +205,49 @@ func (b *IncomingPolicyApplyConfiguration) WithOrphanTTL(value metav1.Duration) 
 // If called multiple times, the ExternalVolumes field is set to the value of the last call.
 func (b *IncomingPolicyApplyConfiguration) WithExternalVolumes(value *ExternalVolumesApplyConfiguration) *IncomingPolicyApplyConfiguration {
 	b.ExternalVolumes = value
+	return b
+}
+
+// WithRemoteNamespaces adds the given value to the RemoteNamespaces field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the RemoteNamespaces field.
+func (b *IncomingPolicyApplyConfiguration) WithRemoteNamespaces(values ...string) *IncomingPolicyApplyConfiguration {
+	for i := range values {
+		b.RemoteNamespaces = append(b.RemoteNamespaces, values[i])
+	}
+	return b
+}
+
+// WithPods sets the Pods field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pods field is set to the value of the last call.
+func (b *IncomingPolicyApplyConfiguration) WithPods(value *PodPolicyApplyConfiguration) *IncomingPolicyApplyConfiguration {
+	b.Pods = value
+	return b
+}
+
+// WithObjects sets the Objects field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Objects field is set to the value of the last call.
+func (b *IncomingPolicyApplyConfiguration) WithObjects(value v1.ResourceList) *IncomingPolicyApplyConfiguration {
+	b.Objects = &value
+	return b
+}
+
+// WithExternalNames adds the given value to the ExternalNames field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ExternalNames field.
+func (b *IncomingPolicyApplyConfiguration) WithExternalNames(values ...string) *IncomingPolicyApplyConfiguration {
+	for i := range values {
+		b.ExternalNames = append(b.ExternalNames, values[i])
+	}
+	return b
+}
+
+// WithNetwork sets the Network field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Network field is set to the value of the last call.
+func (b *IncomingPolicyApplyConfiguration) WithNetwork(value federationv1alpha1.NetworkAccess) *IncomingPolicyApplyConfiguration {
+	b.Network = &value
 	return b
 }

@@ -24,6 +24,9 @@ type PeeringTokenSpecApplyConfiguration struct {
 	// mode is the path of control plane traffic in the peering that the invitation establishes. The
 	// default is OutOfBand.
 	Mode *federationv1alpha1.PeeringMode `json:"mode,omitempty"`
+	// trust is spec.trust of the ForeignCluster that the provider creates for the consumer. Empty uses
+	// the value policy.trust of the installation. It has no effect on an existing ForeignCluster.
+	Trust *federationv1alpha1.PeeringTrust `json:"trust,omitempty"`
 }
 
 // PeeringTokenSpecApplyConfiguration constructs a declarative configuration of the PeeringTokenSpec type for use with
@@ -53,5 +56,13 @@ func (b *PeeringTokenSpecApplyConfiguration) WithExpirationSeconds(value int64) 
 // If called multiple times, the Mode field is set to the value of the last call.
 func (b *PeeringTokenSpecApplyConfiguration) WithMode(value federationv1alpha1.PeeringMode) *PeeringTokenSpecApplyConfiguration {
 	b.Mode = &value
+	return b
+}
+
+// WithTrust sets the Trust field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Trust field is set to the value of the last call.
+func (b *PeeringTokenSpecApplyConfiguration) WithTrust(value federationv1alpha1.PeeringTrust) *PeeringTokenSpecApplyConfiguration {
+	b.Trust = &value
 	return b
 }

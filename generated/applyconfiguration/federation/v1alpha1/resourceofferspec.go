@@ -51,6 +51,9 @@ type ResourceOfferSpecApplyConfiguration struct {
 	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
 	// without a claim. Empty permits none.
 	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
+	// pods limits what pods of the consumer may set. If it does not exist, they may set everything
+	// that is permitted in any peering.
+	Pods *PodPolicyApplyConfiguration `json:"pods,omitempty"`
 }
 
 // ResourceOfferSpecApplyConfiguration constructs a declarative configuration of the ResourceOfferSpec type for use with
@@ -163,5 +166,13 @@ func (b *ResourceOfferSpecApplyConfiguration) WithStorage(value v1.ResourceList)
 // If called multiple times, the ExternalVolumes field is set to the value of the last call.
 func (b *ResourceOfferSpecApplyConfiguration) WithExternalVolumes(value *ExternalVolumesApplyConfiguration) *ResourceOfferSpecApplyConfiguration {
 	b.ExternalVolumes = value
+	return b
+}
+
+// WithPods sets the Pods field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pods field is set to the value of the last call.
+func (b *ResourceOfferSpecApplyConfiguration) WithPods(value *PodPolicyApplyConfiguration) *ResourceOfferSpecApplyConfiguration {
+	b.Pods = value
 	return b
 }
