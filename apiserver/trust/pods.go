@@ -1,0 +1,112 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/pattern"
+	"liqo.io/federation/apiserver/podspec"
+)
+
+// Refusals returns an error for each label, annotation and field of a pod that a policy does not permit. specPath is the
+// path of the spec. consumer is the name of the ForeignCluster in which the provider's administrator can permit it.
+// Values of old, the pod before an update, are permitted; old is nil for a new pod.
+func Refusals(
+	policy *v1alpha1.PodPolicy, pod, old *corev1.PodTemplateSpec, specPath *field.Path, consumer string,
+) field.ErrorList {
+	if old == nil {
+		old = &corev1.PodTemplateSpec{}
+	}
+	remedy := remedy{consumer}
+	metadata := field.NewPath("metadata")
+	errs := keys(policy, pod.Labels, old.Labels, metadata.Child("labels"), remedy)
+	errs = append(errs, keys(policy, pod.Annotations, old.Annotations, metadata.Child("annotations"), remedy)...)
+	for i, toleration := range pod.Spec.Tolerations {
+		if !ownTaint(toleration.Key) && !pattern.MatchesAny(policy.Tolerations, toleration.Key) &&
+			!slices.ContainsFunc(old.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == toleration.Key }) {
+			errs = append(errs, field.Forbidden(specPath.Child("tolerations").Index(i).Child("key"),
+				"the provider does not permit tolerations of taint "+toleration.Key+remedy.in("tolerations")))
+		}
+	}
+	if class := ptr.Deref(pod.Spec.RuntimeClassName, ""); class != "" && class != ptr.Deref(old.Spec.RuntimeClassName, "") &&
+		!anything(policy.RuntimeClasses) && !slices.Contains(policy.RuntimeClasses, class) {
+		errs = append(errs, field.Forbidden(specPath.Child("runtimeClassName"),
+			"the provider permits "+list(policy.RuntimeClasses)+remedy.in("runtimeClasses")))
+	}
+	grace := ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0)
+	if most := policy.MaxGracePeriodSeconds; most != nil && grace > *most &&
+		grace > ptr.Deref(old.Spec.TerminationGracePeriodSeconds, 0) {
+		errs = append(errs, field.Invalid(specPath.Child("terminationGracePeriodSeconds"), grace,
+			fmt.Sprintf("the provider permits at most %d%s", *most, remedy.in("maxGracePeriodSeconds"))))
+	}
+	return errs
+}
+
+// keys returns an error for each new key of labels or annotations that is refused.
+func keys(policy *v1alpha1.PodPolicy, values, old map[string]string, path *field.Path, remedy remedy) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		_, before := old[key]
+		if handling, controls := podspec.HandlingOf(key, policy.MetadataKeys); handling == podspec.MetadataRefused && !before {
+			errs = append(errs, field.Forbidden(path.Key(key), "it controls "+controls+" of the provider"+
+				remedy.in("metadataKeys")))
+		}
+	}
+	return errs
+}
+
+// WithoutLocal removes the labels and annotations from an object that stay on the consumer. A nil policy removes none.
+func WithoutLocal(policy *v1alpha1.PodPolicy, object metav1.Object) {
+	if policy == nil {
+		return
+	}
+	forwarded := func(values map[string]string) map[string]string {
+		kept := maps.Clone(values)
+		maps.DeleteFunc(kept, func(key, _ string) bool {
+			handling, _ := podspec.HandlingOf(key, policy.MetadataKeys)
+			return handling != podspec.MetadataForwarded
+		})
+		return kept
+	}
+	object.SetLabels(forwarded(object.GetLabels()))
+	object.SetAnnotations(forwarded(object.GetAnnotations()))
+}
+
+// RuntimeClass returns the RuntimeClass of a pod that has none; nil if the policy has no default.
+func RuntimeClass(policy *v1alpha1.PodPolicy) *string {
+	if policy == nil || len(policy.RuntimeClasses) == 0 || policy.RuntimeClasses[0] == pattern.Any {
+		return nil
+	}
+	return ptr.To(policy.RuntimeClasses[0])
+}
+
+// ownTaint reports whether a taint is one that Kubernetes makes pods tolerate for some time.
+func ownTaint(key string) bool {
+	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable
+}
+
+// remedy is the end of each error message.
+type remedy struct{ consumer string }
+
+func (r remedy) in(name string) string {
+	return fmt.Sprintf(": remove it, or have the provider's administrator permit it in spec.incomingPolicy.pods.%s of "+
+		"ForeignCluster %s", name, r.consumer)
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "no runtime classes"
+	}
+	return "runtime classes " + strings.Join(names, ", ")
+}

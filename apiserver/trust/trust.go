@@ -1,0 +1,133 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trust has the defaults that the trust in a peer selects, and the rules that depend on it: names of remote
+// namespaces, and what pods of a consumer may set.
+package trust
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/pattern"
+)
+
+// DefaultMaxGracePeriodSeconds is the maximum termination grace period of pods of a consumer with trust Tenant, one
+// hour. Managed clusters drain nodes within about this time.
+const DefaultMaxGracePeriodSeconds = 3600
+
+// Strictest returns limits within which pods are within the limits of every consumer.
+func Strictest() *v1alpha1.PodPolicy {
+	return &v1alpha1.PodPolicy{MaxGracePeriodSeconds: ptr.To[int64](corev1.DefaultTerminationGracePeriodSeconds)}
+}
+
+// Of returns the trust in a peer. A ForeignCluster of v0.1.0 has none, which means SameOwner.
+func Of(fc *v1alpha1.ForeignCluster) v1alpha1.PeeringTrust {
+	return cmp.Or(fc.Spec.Trust, v1alpha1.TrustSameOwner)
+}
+
+// RefuseName returns an error if a consumer must not select a name for a remote namespace. Names that end with the short
+// ID of the consumer, which the mapping DefaultName generates, are permitted.
+func RefuseName(fc *v1alpha1.ForeignCluster, installation []string, name string) error {
+	names := Names(fc, installation)
+	switch {
+	case strings.HasSuffix(name, "-"+naming.ShortID(fc.Spec.ClusterID)), slices.Contains(names, name):
+		return nil
+	case !pattern.MatchesAny(names, name):
+		return fmt.Errorf("the provider does not permit the name %s: use the mapping DefaultName, or have the provider's "+
+			"administrator add the name to spec.incomingPolicy.remoteNamespaces of ForeignCluster %s", name, fc.Name)
+	}
+	return naming.RefuseDomain(name)
+}
+
+// Names returns the patterns of the names that a consumer may select for its remote namespaces. They are those of
+// spec.incomingPolicy of its ForeignCluster or, if it has none, of the installation; otherwise, trust SameOwner permits
+// any name.
+func Names(fc *v1alpha1.ForeignCluster, installation []string) []string {
+	return patterns(fc, fc.Spec.IncomingPolicy.RemoteNamespaces, installation)
+}
+
+// ExternalNames returns the patterns of the names that Services of type ExternalName of a consumer may have, as Names.
+func ExternalNames(fc *v1alpha1.ForeignCluster, installation []string) []string {
+	return patterns(fc, fc.Spec.IncomingPolicy.ExternalNames, installation)
+}
+
+// Network returns what pods of a consumer reach: spec.incomingPolicy.network of its ForeignCluster or, if it is empty,
+// of the installation; otherwise, trust Tenant isolates them.
+func Network(fc *v1alpha1.ForeignCluster, installation v1alpha1.NetworkAccess) v1alpha1.NetworkAccess {
+	ofTrust := v1alpha1.NetworkOpen
+	if Of(fc) == v1alpha1.TrustTenant {
+		ofTrust = v1alpha1.NetworkIsolated
+	}
+	return cmp.Or(fc.Spec.IncomingPolicy.Network, installation, ofTrust)
+}
+
+// tenantObjects are the limits of Objects with trust Tenant. Node ports are a range of the whole cluster, and load
+// balancers have costs.
+var tenantObjects = corev1.ResourceList{
+	"count/configmaps":                   resource.MustParse("100"),
+	"count/secrets":                      resource.MustParse("100"),
+	"count/services":                     resource.MustParse("100"),
+	"count/ingresses.networking.k8s.io":  resource.MustParse("20"),
+	corev1.ResourceServicesNodePorts:     {},
+	corev1.ResourceServicesLoadBalancers: {},
+}
+
+// Objects returns the maximum number of objects of a consumer in each remote namespace, by the names of a
+// ResourceQuota. Each is that of spec.incomingPolicy.objects of its ForeignCluster or, if it has none, of the
+// installation or, if that has none, of the trust.
+func Objects(fc *v1alpha1.ForeignCluster, installation corev1.ResourceList) corev1.ResourceList {
+	most := corev1.ResourceList{}
+	if Of(fc) == v1alpha1.TrustTenant {
+		maps.Copy(most, tenantObjects)
+	}
+	maps.Copy(most, installation)
+	maps.Copy(most, fc.Spec.IncomingPolicy.Objects)
+	return most
+}
+
+// Pods returns the limits for pods of a consumer; nil if it has none. Each field is that of spec.incomingPolicy.pods of
+// its ForeignCluster or, if it is empty, of the installation or, if that is empty, of the trust.
+func Pods(fc *v1alpha1.ForeignCluster, installation *v1alpha1.PodPolicy) *v1alpha1.PodPolicy {
+	own := &fc.Spec.IncomingPolicy.Pods
+	policy := &v1alpha1.PodPolicy{
+		Tolerations:           patterns(fc, own.Tolerations, installation.Tolerations),
+		RuntimeClasses:        patterns(fc, own.RuntimeClasses, installation.RuntimeClasses),
+		MetadataKeys:          patterns(fc, own.MetadataKeys, installation.MetadataKeys),
+		MaxGracePeriodSeconds: cmp.Or(own.MaxGracePeriodSeconds, installation.MaxGracePeriodSeconds),
+	}
+	if policy.MaxGracePeriodSeconds == nil && Of(fc) == v1alpha1.TrustTenant {
+		policy.MaxGracePeriodSeconds = ptr.To[int64](DefaultMaxGracePeriodSeconds)
+	}
+	if anything(policy.Tolerations) && anything(policy.RuntimeClasses) && anything(policy.MetadataKeys) &&
+		policy.MaxGracePeriodSeconds == nil {
+		return nil
+	}
+	return policy
+}
+
+// patterns returns a copy of the first list that is not empty. If both are empty, it returns the pattern that permits
+// anything for trust SameOwner.
+func patterns(fc *v1alpha1.ForeignCluster, own, installation []string) []string {
+	switch {
+	case len(own) > 0:
+		return slices.Clone(own)
+	case len(installation) > 0:
+		return slices.Clone(installation)
+	case Of(fc) == v1alpha1.TrustSameOwner:
+		return []string{pattern.Any}
+	default:
+		return nil
+	}
+}
+
+func anything(patterns []string) bool { return slices.Contains(patterns, pattern.Any) }

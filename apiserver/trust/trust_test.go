@@ -1,0 +1,186 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+)
+
+const romeID = "5ad4b6a1-0c9e-4f43-9d0b-0c7b1f3a2e11"
+
+func consumer(trust v1alpha1.PeeringTrust, policy v1alpha1.IncomingPolicy) *v1alpha1.ForeignCluster {
+	return &v1alpha1.ForeignCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "rome"},
+		Spec:       v1alpha1.ForeignClusterSpec{ClusterID: romeID, Trust: trust, IncomingPolicy: policy},
+	}
+}
+
+func TestTenantsSelectOnlyListedNames(t *testing.T) {
+	listed := func(names ...string) v1alpha1.IncomingPolicy { return v1alpha1.IncomingPolicy{RemoteNamespaces: names} }
+	for _, test := range []struct {
+		name         string
+		fc           *v1alpha1.ForeignCluster
+		installation []string
+		remote       string
+		refused      string
+	}{
+		{"a generated name", consumer(v1alpha1.TrustTenant, listed()), nil,
+			naming.UniqueRemoteNamespace("external-secrets", "rome", romeID), ""},
+		{"a generated name of another cluster", consumer(v1alpha1.TrustTenant, listed()), nil,
+			naming.UniqueRemoteNamespace("web", "rome", "b7f1c9d2-8a31-4c5e-b3f6-2d9e8c7a6f22"), "use the mapping DefaultName"},
+		{"a well-known name", consumer(v1alpha1.TrustTenant, listed()), nil, "external-secrets",
+			"spec.incomingPolicy.remoteNamespaces of ForeignCluster rome"},
+		{"a name that the ForeignCluster lists", consumer(v1alpha1.TrustTenant, listed("team-a-*")), nil, "team-a-web", ""},
+		{"a name that only the installation lists", consumer(v1alpha1.TrustTenant, listed("team-a-*")),
+			[]string{"team-b-*"}, "team-b-web", "does not permit"},
+		{"a name that the installation lists", consumer(v1alpha1.TrustTenant, listed()), []string{"team-b-*"},
+			"team-b-web", ""},
+		{"a domain that is listed", consumer(v1alpha1.TrustTenant, listed("prod", "dev")), nil, "dev", ""},
+		{"a domain that a pattern matches", consumer(v1alpha1.TrustTenant, listed("de*")), nil, "dev", "top-level domain"},
+		{"any name, same owner", consumer(v1alpha1.TrustSameOwner, listed()), nil, "external-secrets", ""},
+		{"any name, version v0.1.0", consumer("", listed()), nil, "external-secrets", ""},
+		{"a domain, same owner", consumer(v1alpha1.TrustSameOwner, listed()), nil, "dev", "top-level domain"},
+		{"a domain that is listed, same owner", consumer(v1alpha1.TrustSameOwner, listed("*", "dev")), nil, "dev", ""},
+		{"a name that is not listed, same owner", consumer(v1alpha1.TrustSameOwner, listed("dev")), nil, "web",
+			"does not permit"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := RefuseName(test.fc, test.installation, test.remote)
+			if (err != nil) != (test.refused != "") || err != nil && !strings.Contains(err.Error(), test.refused) {
+				t.Errorf("%s: got %v, want %q", test.remote, err, test.refused)
+			}
+		})
+	}
+}
+
+func TestLimitsComeFromForeignClusterInstallationAndTrust(t *testing.T) {
+	pods := func(policy v1alpha1.PodPolicy) v1alpha1.IncomingPolicy { return v1alpha1.IncomingPolicy{Pods: policy} }
+	installation := &v1alpha1.PodPolicy{Tolerations: []string{"gpu"}, MaxGracePeriodSeconds: ptr.To[int64](60)}
+	for _, test := range []struct {
+		name         string
+		fc           *v1alpha1.ForeignCluster
+		installation *v1alpha1.PodPolicy
+		want         *v1alpha1.PodPolicy
+	}{
+		{"same owner", consumer(v1alpha1.TrustSameOwner, pods(v1alpha1.PodPolicy{})), &v1alpha1.PodPolicy{}, nil},
+		{"version v0.1.0", consumer("", pods(v1alpha1.PodPolicy{})), &v1alpha1.PodPolicy{}, nil},
+		{"tenant", consumer(v1alpha1.TrustTenant, pods(v1alpha1.PodPolicy{})), &v1alpha1.PodPolicy{},
+			&v1alpha1.PodPolicy{MaxGracePeriodSeconds: ptr.To[int64](3600)}},
+		{"tenant and installation", consumer(v1alpha1.TrustTenant, pods(v1alpha1.PodPolicy{})), installation, installation},
+		{"same owner and installation", consumer(v1alpha1.TrustSameOwner, pods(v1alpha1.PodPolicy{})), installation,
+			&v1alpha1.PodPolicy{
+				Tolerations: []string{"gpu"}, RuntimeClasses: []string{"*"}, MetadataKeys: []string{"*"},
+				MaxGracePeriodSeconds: ptr.To[int64](60),
+			}},
+		{"all three", consumer(v1alpha1.TrustTenant, pods(v1alpha1.PodPolicy{
+			Tolerations: []string{"dedicated"}, RuntimeClasses: []string{"gvisor"},
+		})), installation, &v1alpha1.PodPolicy{
+			Tolerations: []string{"dedicated"}, RuntimeClasses: []string{"gvisor"},
+			MaxGracePeriodSeconds: ptr.To[int64](60),
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, Pods(test.fc, test.installation)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestPodsAreWithinTheLimits(t *testing.T) {
+	tenant := Pods(consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}), &v1alpha1.PodPolicy{})
+	gpu := &v1alpha1.PodPolicy{
+		Tolerations: []string{"nvidia.com/*"}, RuntimeClasses: []string{"gvisor", "kata"}, MetadataKeys: []string{"k8s.v1.cni.cncf.io/networks"},
+	}
+	tolerating := func(keys ...string) corev1.PodTemplateSpec {
+		var pod corev1.PodTemplateSpec
+		for _, key := range keys {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
+		}
+		return pod
+	}
+	annotated := func(key string) corev1.PodTemplateSpec {
+		return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: "x"}}}
+	}
+	labelled := func(key string) corev1.PodTemplateSpec {
+		return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{key: "x"}}}
+	}
+	class := func(name string) corev1.PodTemplateSpec {
+		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{RuntimeClassName: &name}}
+	}
+	grace := func(seconds int64) corev1.PodTemplateSpec {
+		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &seconds}}
+	}
+	for _, test := range []struct {
+		name   string
+		policy *v1alpha1.PodPolicy
+		pod    corev1.PodTemplateSpec
+		old    *corev1.PodTemplateSpec
+		// want is the field of the error; empty if there is none.
+		want string
+	}{
+		{"defaults", tenant, grace(30), nil, ""},
+		{"taints of Kubernetes", tenant, tolerating("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"), nil, ""},
+		{"a custom taint", tenant, tolerating("node.kubernetes.io/not-ready", "dedicated"), nil, "spec.tolerations[1].key"},
+		{"a permitted taint", gpu, tolerating("nvidia.com/gpu"), nil, ""},
+		{"a taint before an update", tenant, tolerating("dedicated"), ptr.To(tolerating("dedicated")), ""},
+		{"a taint of an update", tenant, tolerating("dedicated", "gpu"), ptr.To(tolerating("dedicated")),
+			"spec.tolerations[1].key"},
+		{"a network", tenant, annotated("k8s.v1.cni.cncf.io/networks"), nil,
+			"metadata.annotations[k8s.v1.cni.cncf.io/networks]"},
+		{"a permitted network", gpu, annotated("k8s.v1.cni.cncf.io/networks"), nil, ""},
+		{"a label of an identity", tenant, labelled("azure.workload.identity/use"), nil,
+			"metadata.labels[azure.workload.identity/use]"},
+		{"a label before an update", tenant, labelled("azure.workload.identity/use"),
+			ptr.To(labelled("azure.workload.identity/use")), ""},
+		{"a sidecar, which stays local", tenant, annotated("sidecar.istio.io/inject"), nil, ""},
+		{"a runtime class", tenant, class("kata"), nil, "spec.runtimeClassName"},
+		{"a permitted runtime class", gpu, class("kata"), nil, ""},
+		{"another runtime class", gpu, class("runc"), nil, "spec.runtimeClassName"},
+		{"an hour", tenant, grace(3600), nil, ""},
+		{"more than an hour", tenant, grace(3601), nil, "spec.terminationGracePeriodSeconds"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			errs := Refusals(test.policy, &test.pod, test.old, field.NewPath("spec"), "rome")
+			got := ""
+			if len(errs) > 0 {
+				got = errs[0].Field
+			}
+			if len(errs) > 1 || got != test.want {
+				t.Errorf("got %v, want an error of %q", errs, test.want)
+			}
+			if len(errs) > 0 && !strings.Contains(errs[0].Detail, "spec.incomingPolicy.pods.") {
+				t.Errorf("the error names no remedy: %v", errs[0])
+			}
+		})
+	}
+}
+
+func TestLocalMetadataStaysOnTheConsumer(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Labels:      map[string]string{"app": "web", "istio.io/rev": "default"},
+		Annotations: map[string]string{"example.com/team": "a", "karpenter.sh/do-not-disrupt": "true"},
+	}}
+	WithoutLocal(nil, pod)
+	if len(pod.Labels) != 2 || len(pod.Annotations) != 2 {
+		t.Errorf("without limits, got %v and %v", pod.Labels, pod.Annotations)
+	}
+	WithoutLocal(&v1alpha1.PodPolicy{}, pod)
+	want := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"example.com/team": "a"},
+	}}
+	if diff := cmp.Diff(want, pod); diff != "" {
+		t.Error(diff)
+	}
+}
