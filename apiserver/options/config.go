@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 
+	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/server"
 	federationrest "liqo.io/federation/registry/federation/rest"
 	"liqo.io/federation/registry/federation/volumestats"
@@ -90,6 +91,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 		AdvertisedServer:    o.AdvertisedServer,
 		AdvertisedCA:        advertisedCA,
 		OwnCA:               ownCA,
+		Trust:               federation.PeeringTrust(o.Trust),
 	}
 	return config, nil
 }

@@ -74,6 +74,9 @@ type Options struct {
 	// Empty uses the certificate authorities of the local cluster.
 	AdvertisedCAFile string
 
+	// Trust is spec.trust of new ForeignClusters without one: Tenant or SameOwner.
+	Trust string
+
 	// Serving is the address, the port and the certificate for HTTPS.
 	Serving *genericoptions.SecureServingOptionsWithLoopback
 	// Etcd are the etcd servers, empty for the embedded etcd, and the encryption of stored objects.
@@ -121,6 +124,7 @@ func New() *Options {
 		Maintenance:         storage.Maintenance{SnapshotInterval: 6 * time.Hour, SnapshotRetain: 4},
 		Namespace:           defaultNamespace,
 		InvitationNamespace: defaultInvitationNamespace,
+		Trust:               string(v1alpha1.TrustTenant),
 		Serving:             serving.WithLoopback(),
 		Etcd:                etcd,
 		Authentication:      genericoptions.NewDelegatingAuthenticationOptions(),
@@ -155,6 +159,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.AdvertisedCAFile, "server-ca-file", o.AdvertisedCAFile,
 		"PEM file with the certificate authorities with which consumers verify --server. Empty uses the "+
 			"authorities with which pods verify the API server of this cluster.")
+	fs.StringVar(&o.Trust, "policy-trust", o.Trust,
+		"What new peers, and pods of their users, may do in this cluster, unless spec.trust of their ForeignCluster or of "+
+			"their invitation is set: Tenant (peers of other owners) or SameOwner.")
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
 		"Kubeconfig file of this cluster. Empty uses the ServiceAccount of the pod.")
 

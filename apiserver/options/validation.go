@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/cert"
 	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 // maxClusterName is the maximum length of --cluster-name, which becomes part of names of namespaces and
@@ -62,6 +65,10 @@ func (o *Options) validateCluster() []error {
 	if o.Namespace == o.InvitationNamespace {
 		errs = append(errs, fmt.Errorf("--invitation-namespace %q: must not be --namespace: every service account in it may "+
 			"request an identity", o.InvitationNamespace))
+	}
+	trusts := []string{string(v1alpha1.TrustTenant), string(v1alpha1.TrustSameOwner)}
+	if !slices.Contains(trusts, o.Trust) {
+		errs = append(errs, fmt.Errorf("--policy-trust %q: must be one of %v", o.Trust, trusts))
 	}
 	if o.AdvertisedServer != "" {
 		if err := serverURL(o.AdvertisedServer); err != nil {

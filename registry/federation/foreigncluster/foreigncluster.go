@@ -5,6 +5,8 @@
 package foreigncluster
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -18,9 +20,9 @@ import (
 
 type kind = resource.Kind[*federation.ForeignCluster, federation.ForeignClusterSpec, federation.ForeignClusterStatus]
 
-// Kind returns the definition of ForeignClusters. plans reads the VirtualVolumes about which deletions and updates
-// warn.
-func Kind(plans plan.Reader) kind {
+// Kind returns the definition of ForeignClusters. trust is spec.trust of new objects without one. plans reads the
+// VirtualVolumes about which deletions and updates warn.
+func Kind(trust federation.PeeringTrust, plans plan.Reader) kind {
 	return kind{
 		Resource: "foreignclusters", Singular: "foreigncluster", ShortNames: []string{"fc"},
 		New:     func() runtime.Object { return &federation.ForeignCluster{} },
@@ -28,7 +30,13 @@ func Kind(plans plan.Reader) kind {
 		Parts: func(obj *federation.ForeignCluster) (*federation.ForeignClusterSpec, *federation.ForeignClusterStatus) {
 			return &obj.Spec, &obj.Status
 		},
-		Prepare:              strategy.Hold[*federation.ForeignCluster],
+		Prepare: func(obj *federation.ForeignCluster) {
+			strategy.Hold(obj)
+			obj.Spec.Trust = cmp.Or(obj.Spec.Trust, trust)
+		},
+		PrepareUpdate: func(obj, old *federation.ForeignCluster) {
+			obj.Spec.Trust = cmp.Or(obj.Spec.Trust, old.Spec.Trust)
+		},
 		Validate:             validation.ValidateForeignCluster,
 		ValidateUpdate:       validation.ValidateForeignClusterUpdate,
 		ValidateStatusUpdate: validation.ValidateForeignClusterStatusUpdate,
@@ -70,6 +78,10 @@ func Kind(plans plan.Reader) kind {
 			{Name: "Virtual Nodes", Type: "integer", Description: "number of virtual nodes of the provider",
 				Wide: true, Cell: func(c *federation.ForeignCluster) any {
 					return int64(c.Status.VirtualNodes)
+				}},
+			{Name: "Trust", Description: "what the peer may do in this cluster", Wide: true,
+				Cell: func(c *federation.ForeignCluster) any {
+					return store.OrNone(string(c.Spec.Trust))
 				}},
 			{Name: "Server", Description: "the URL of the peer's Kubernetes API", Wide: true,
 				Cell: func(c *federation.ForeignCluster) any {

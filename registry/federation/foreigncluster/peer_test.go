@@ -69,7 +69,7 @@ func newWorld(secrets ...runtime.Object) *world {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	clusters := &subresourcetest.Parent[*federation.ForeignCluster]{
-		Strategy: Kind(plan.Reader{Volumes: volumes}).Strategy(scheme),
+		Strategy: Kind("", plan.Reader{Volumes: volumes}).Strategy(scheme),
 		Resource: federation.Resource("foreignclusters"),
 		Empty:    func() *federation.ForeignCluster { return &federation.ForeignCluster{} },
 	}

@@ -10,9 +10,12 @@ import (
 	"net/url"
 	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
@@ -66,15 +69,39 @@ func hasAddress(server string) bool {
 }
 
 // surroundings returns a function that warns about the volumes stored by the peer if an update disables its outgoing
-// peering.
+// peering, and about running pods of the peer that changed limits would refuse.
 func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *federation.ForeignCluster) []string {
 	return func(ctx context.Context, cluster, old *federation.ForeignCluster) []string {
-		if old == nil || old.Spec.Outgoing != federation.PeeringEnabled ||
-			cluster.Spec.Outgoing == federation.PeeringEnabled {
+		if old == nil {
 			return nil
 		}
-		return stored(ctx, plans, cluster.Name)
+		var found []string
+		if old.Spec.Outgoing == federation.PeeringEnabled && cluster.Spec.Outgoing != federation.PeeringEnabled {
+			found = stored(ctx, plans, cluster.Name)
+		}
+		pods, before := &cluster.Spec.IncomingPolicy.Pods, &old.Spec.IncomingPolicy.Pods
+		if cluster.Spec.Trust != old.Spec.Trust || !apiequality.Semantic.DeepEqual(pods, before) {
+			found = append(found, beyondLimits(ctx, plans, cluster)...)
+		}
+		return found
 	}
+}
+
+// beyondLimits returns a warning about the pods of a consumer that its limits would refuse. The values under policy.pods
+// of the installation, which are not known here, may permit some of them.
+func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.ForeignCluster) []string {
+	external := &v1alpha1.ForeignCluster{}
+	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(cluster, external, nil); err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	names, err := plans.BeyondLimits(ctx, cluster.Name, trust.Pods(external, &v1alpha1.PodPolicy{}))
+	if err != nil || len(names) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("spec.trust, spec.incomingPolicy.pods: %d running pods keep running and would be refused "+
+		"if they were created again, unless the values under policy.pods permit them: %s", len(names), plan.Listed(names))}
 }
 
 // deletion returns a function that warns about the volumes stored by the peer when its ForeignCluster is deleted.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -65,7 +66,7 @@ func orphanTTL(d time.Duration) func(*federation.ForeignClusterSpec) {
 func TestOnlyChangesOfTheSpecReturnWarnings(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
-	strategy := Kind(plan.Reader{}).Strategy(scheme)
+	strategy := Kind("", plan.Reader{}).Strategy(scheme)
 	old := &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled}}
 	same, other := old.DeepCopy(), old.DeepCopy()
 	same.Finalizers = []string{"one"}
@@ -98,7 +99,7 @@ func TestUnpeeringWarnsAboutVolumesThatTheClusterStores(t *testing.T) {
 			Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled, ClusterID: "id", CABundle: []byte("x")}}
 	}
 	const want = "stores the volumes shop/data-0, shop/data-1: "
-	strategy := Kind(plans).Strategy(scheme)
+	strategy := Kind("", plans).Strategy(scheme)
 	old := enabled("milan")
 	disabled, other := old.DeepCopy(), old.DeepCopy()
 	disabled.Spec.Outgoing = federation.PeeringDisabled
@@ -114,5 +115,74 @@ func TestUnpeeringWarnsAboutVolumesThatTheClusterStores(t *testing.T) {
 	}
 	if got := deletion(plans)(t.Context(), enabled("bari")); len(got) > 0 {
 		t.Errorf("deletion of a cluster without volumes returns the warnings %q", got)
+	}
+}
+
+func TestStricterTrustWarnsAboutRunningPods(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	pod := func(name, consumer string, grace int64) federation.ShadowPod {
+		return federation.ShadowPod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+			Spec:       federation.ShadowPodSpec{Pod: corev1.PodSpec{TerminationGracePeriodSeconds: &grace}},
+			Status:     federation.ShadowPodStatus{ForeignCluster: consumer},
+		}
+	}
+	finished := pod("finished", "rome", 7200)
+	finished.Status.Phase = corev1.PodSucceeded
+	strategy := Kind("", plan.Reader{ShadowPods: subresourcetest.List(func() runtime.Object {
+		return &federation.ShadowPodList{Items: []federation.ShadowPod{
+			pod("slow", "rome", 7200), pod("quick", "rome", 30), pod("slow-too", "turin", 7200), finished,
+		}}
+	})}).Strategy(scheme)
+	cluster := func(trust federation.PeeringTrust, most *int64) *federation.ForeignCluster {
+		cluster := &federation.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}
+		cluster.Spec.Trust, cluster.Spec.IncomingPolicy.Pods.MaxGracePeriodSeconds = trust, most
+		return cluster
+	}
+	for _, test := range []struct {
+		name    string
+		old, to *federation.ForeignCluster
+		warns   bool
+	}{
+		{"Tenant", cluster("", nil), cluster(federation.TrustTenant, nil), true},
+		{"Tenant with a longer period", cluster("", nil), cluster(federation.TrustTenant, ptr.To[int64](7200)), false},
+		{"SameOwner", cluster("", nil), cluster(federation.TrustSameOwner, nil), false},
+		{"a shorter period", cluster(federation.TrustSameOwner, nil), cluster(federation.TrustSameOwner, ptr.To[int64](60)), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := strategy.WarningsOnUpdate(t.Context(), test.to, test.old)
+			if warned := len(got) == 1 && strings.HasSuffix(got[0], ": shop/slow"); warned != test.warns || len(got) > 1 {
+				t.Errorf("got the warnings %q, want one about shop/slow: %t", got, test.warns)
+			}
+		})
+	}
+}
+
+func TestNewForeignClustersHaveATrustThatUpdatesKeep(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	strategy := Kind(federation.TrustTenant, plan.Reader{}).Strategy(scheme)
+	for _, test := range []struct{ given, want federation.PeeringTrust }{
+		{"", federation.TrustTenant}, {federation.TrustSameOwner, federation.TrustSameOwner},
+	} {
+		created := &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Trust: test.given}}
+		strategy.PrepareForCreate(t.Context(), created)
+		if created.Spec.Trust != test.want {
+			t.Errorf("a new object with trust %q gets %q, want %q", test.given, created.Spec.Trust, test.want)
+		}
+		updated := created.DeepCopy()
+		updated.Spec.Trust = ""
+		strategy.PrepareForUpdate(t.Context(), updated, created)
+		if updated.Spec.Trust != test.want || updated.Generation != created.Generation {
+			t.Errorf("an update without trust changes %q to %q, generation %d", test.want, updated.Spec.Trust,
+				updated.Generation)
+		}
+	}
+	old := &federation.ForeignCluster{}
+	updated := old.DeepCopy()
+	strategy.PrepareForUpdate(t.Context(), updated, old)
+	if updated.Spec.Trust != "" {
+		t.Errorf("an update sets trust %q in an object of v0.1.0", updated.Spec.Trust)
 	}
 }

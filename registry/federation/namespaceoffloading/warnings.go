@@ -29,7 +29,11 @@ func warnings(offloading *federation.NamespaceOffloading) []string {
 	default:
 		return nil
 	}
-	if err := naming.RefuseRemoteNamespace(name); err != nil {
+	err := naming.RefuseRemoteNamespace(name)
+	if err == nil {
+		err = naming.RefuseDomain(name)
+	}
+	if err != nil {
 		return []string{fmt.Sprintf("%s: %s cannot be used for this namespace: %v", field,
 			offloading.Spec.NamespaceMappingStrategy, err)}
 	}

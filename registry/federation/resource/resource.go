@@ -33,6 +33,8 @@ type Kind[P strategy.Object, S, U any] struct {
 	Parts func(obj P) (*S, *U)
 	// Prepare sets defaults of a new object before its validation. Nil sets none.
 	Prepare func(obj P)
+	// PrepareUpdate sets defaults of an updated object before its validation. Nil sets none.
+	PrepareUpdate func(obj, old P)
 	// Validate returns the errors of a new object, ValidateUpdate of an updated object, and ValidateStatusUpdate of an
 	// updated status. ValidateStatusUpdate is nil for a kind without status.
 	Validate                             func(obj P) field.ErrorList
@@ -68,6 +70,7 @@ func (k Kind[P, S, U]) Strategy(typer runtime.ObjectTyper) strategy.Strategy[P, 
 		Namespaced:           k.Namespaced,
 		Parts:                k.Parts,
 		Prepare:              k.Prepare,
+		PrepareUpdate:        k.PrepareUpdate,
 		Validate:             k.Validate,
 		ValidateUpdate:       k.ValidateUpdate,
 		ValidateStatusUpdate: k.ValidateStatusUpdate,

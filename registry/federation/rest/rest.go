@@ -83,6 +83,8 @@ type StorageProvider struct {
 	// AdvertisedCA is the PEM-encoded CA bundle for the certificate of AdvertisedServer in invitations. Empty means the
 	// CA bundle of the consumer's system.
 	AdvertisedCA []byte
+	// Trust is spec.trust of new ForeignClusters without one.
+	Trust federation.PeeringTrust
 	// OwnCA is the PEM-encoded CA bundle for the API server's certificate with its in-cluster name.
 	OwnCA []byte
 }
@@ -168,7 +170,9 @@ func (p StorageProvider) v1alpha1(
 ) (map[string]rest.Storage, error) {
 	table := &routes{provider: p, storages: map[string]rest.Storage{}}
 	volumes := stored(table, "virtualvolumes", virtualvolume.New)
-	clusters := stored(table, "foreignclusters", foreigncluster.Kind(plan.Reader{Volumes: volumes}).Storage)
+	shadowPods := stored(table, "shadowpods", shadowpod.New(quotas, p.remoteNamespaceOf))
+	clusters := stored(table, "foreignclusters", foreigncluster.Kind(p.Trust,
+		plan.Reader{Volumes: volumes, ShadowPods: shadowPods}).Storage)
 	tokens := stored(table, "peeringtokens", peeringtoken.Kind.Storage)
 	identities := stored(table, "identityrequests", identityrequest.New(p.InvitationNamespace))
 	requests := stored(table, "resourcerequests", resourcerequest.Kind.Storage)
@@ -182,7 +186,6 @@ func (p StorageProvider) v1alpha1(
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.Kind(plans).Storage)
 	plans.Offloadings = offloadings
 	stored(table, "namespacemaps", resource.NamespaceMaps.Storage)
-	shadowPods := stored(table, "shadowpods", shadowpod.New(quotas, p.remoteNamespaceOf))
 	stored(table, "shadowvolumeclaims", shadowvolumeclaim.New(storage, p.remoteNamespaceOf, p.remoteNamespacesWith))
 	stored(table, "shadowendpointslices", resource.ShadowEndpointSlices(p.remoteNamespacesWith).Storage)
 	stored(table, "addresspools", resource.AddressPools.Storage)

@@ -10,30 +10,23 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
-	"liqo.io/federation/registry/federation/reservation"
 )
 
 var volumesPath = field.NewPath("spec", "pod", "volumes")
 
-// Validate returns the errors of a new ShadowPod, including one for each external volume that is not offered to its
-// consumer. Offers are read only if the pod has external volumes. Updates cannot change volumes.
-func (s attributed) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	errs := s.Strategy.Validate(ctx, obj)
-	volumes := obj.(*federation.ShadowPod).Spec.Pod.Volumes
-	consumer, remote := reservation.Consumer(ctx)
-	if len(errs) > 0 || !remote || consumer == "" || !slices.ContainsFunc(volumes, isExternal) {
-		return errs
+// volumesNotOffered returns an error for each external volume that is not offered to the consumer. Offers are read only
+// if the pod has external volumes.
+func (s attributed) volumesNotOffered(ctx context.Context, volumes []corev1.Volume, consumer string) field.ErrorList {
+	if !slices.ContainsFunc(volumes, isExternal) {
+		return nil
 	}
 	offered, err := s.quotas.ExternalVolumes(ctx, consumer)
 	if err != nil {
-		err = fmt.Errorf("reading the offers of consumer %s: %w", consumer, err)
-		return field.ErrorList{field.InternalError(volumesPath, err)}
+		return unreadOffers(volumesPath, consumer, err)
 	}
 	return notOffered(volumes, offered, consumer)
 }

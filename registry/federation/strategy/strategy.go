@@ -37,6 +37,8 @@ type Kind[P Object, S, U any] struct {
 	Parts func(obj P) (*S, *U)
 	// Prepare sets defaults of a new object before its validation. Nil sets none.
 	Prepare func(obj P)
+	// PrepareUpdate sets defaults of an updated object before its validation. Nil sets none.
+	PrepareUpdate func(obj, old P)
 	// Validate returns the errors of a new object.
 	Validate func(obj P) field.ErrorList
 	// ValidateUpdate returns the errors of an updated object, including forbidden changes.
@@ -125,8 +127,8 @@ func (s Strategy[P, S, U]) AllowCreateOnUpdate(context.Context) bool { return fa
 // concurrent changes.
 func (s Strategy[P, S, U]) AllowUnconditionalUpdate(context.Context) bool { return false }
 
-// PrepareForUpdate keeps the status, and also the finalizers if a peer sends the request. It increments
-// metadata.generation if the spec changes.
+// PrepareForUpdate keeps the status, and also the finalizers if a peer sends the request. It calls Kind.PrepareUpdate,
+// and increments metadata.generation if the spec changes.
 func (s Strategy[P, S, U]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	updated, before := obj.(P), old.(P)
 	if byPeer(ctx) {
@@ -135,6 +137,9 @@ func (s Strategy[P, S, U]) PrepareForUpdate(ctx context.Context, obj, old runtim
 	spec, status := s.kind.Parts(updated)
 	oldSpec, oldStatus := s.kind.Parts(before)
 	*status = *oldStatus
+	if s.kind.PrepareUpdate != nil {
+		s.kind.PrepareUpdate(updated, before)
+	}
 	if !apiequality.Semantic.DeepEqual(spec, oldSpec) {
 		updated.SetGeneration(before.GetGeneration() + 1)
 	}

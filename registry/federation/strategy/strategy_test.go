@@ -69,7 +69,7 @@ func of[P strategy.Object, S, U any](
 
 func kinds(scheme *runtime.Scheme) map[string]kind {
 	return map[string]kind{
-		"ForeignCluster": of(foreigncluster.Kind(plan.Reader{}).Strategy(scheme),
+		"ForeignCluster": of(foreigncluster.Kind("", plan.Reader{}).Strategy(scheme),
 			func() *federation.ForeignCluster { return &federation.ForeignCluster{} },
 			func(o *federation.ForeignCluster) (*federation.ForeignClusterSpec, *federation.ForeignClusterStatus) {
 				return &o.Spec, &o.Status
@@ -143,6 +143,10 @@ func TestEachRequestChangesOnlySpecOrStatus(t *testing.T) {
 			random := func() object {
 				obj := kind.empty()
 				fill.Fill(obj)
+				// Strategies set an empty trust.
+				if cluster, ok := obj.(*federation.ForeignCluster); ok && cluster.Spec.Trust == "" {
+					cluster.Spec.Trust = federation.TrustTenant
+				}
 				return obj
 			}
 			for range 100 {

@@ -41,6 +41,8 @@ type Reader struct {
 	// Volumes is the store of VirtualVolumes, and Offloadings of NamespaceOffloadings. All plans read Volumes. Move and
 	// Peer read Offloadings, too.
 	Volumes, Offloadings Lister
+	// ShadowPods is the store of ShadowPods. Only BeyondLimits reads it.
+	ShadowPods Lister
 	// Kube is the client of the local cluster's Kubernetes API.
 	Kube kubernetes.Interface
 	// ClusterName and ClusterID identify the local cluster.

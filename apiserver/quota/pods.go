@@ -1,0 +1,25 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// PodPolicies returns the different limits for pods in the valid offers of a consumer, as defined by Granted. A pod must
+// be within all of them, because no offer is chosen for it.
+func PodPolicies(offers []*v1alpha1.ResourceOffer) []*v1alpha1.PodPolicy {
+	var policies []*v1alpha1.PodPolicy
+	for _, offer := range offers {
+		if policy := offer.Spec.Pods; valid(offer) && policy != nil &&
+			!slices.ContainsFunc(policies, func(p *v1alpha1.PodPolicy) bool { return apiequality.Semantic.DeepEqual(p, policy) }) {
+			policies = append(policies, policy)
+		}
+	}
+	return policies
+}

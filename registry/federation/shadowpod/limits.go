@@ -1,0 +1,76 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowpod
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/trust"
+	"liqo.io/federation/registry/federation/reservation"
+)
+
+var podPath = field.NewPath("spec", "pod")
+
+// Validate returns the errors of a new ShadowPod, including those about what is not offered to its consumer.
+func (s attributed) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	pod := obj.(*federation.ShadowPod)
+	errs := s.Strategy.Validate(ctx, pod)
+	consumer, remote := reservation.Consumer(ctx)
+	if len(errs) > 0 || !remote || consumer == "" {
+		return errs
+	}
+	errs = s.volumesNotOffered(ctx, pod.Spec.Pod.Volumes, consumer)
+	return append(errs, s.beyondLimits(ctx, pod, nil, consumer)...)
+}
+
+// ValidateUpdate returns the errors of an updated ShadowPod, including those about changes that are beyond the limits
+// for pods of its consumer.
+func (s attributed) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)
+	errs := s.Strategy.ValidateUpdate(ctx, pod, before)
+	if consumer := before.Status.ForeignCluster; len(errs) == 0 && consumer != "" {
+		errs = s.beyondLimits(ctx, pod, before, consumer)
+	}
+	return errs
+}
+
+// beyondLimits returns an error for each value of a pod that is not in old and beyond the limits in the offers to its
+// consumer. Offers are read only if the pod has values that any limits refuse.
+func (s attributed) beyondLimits(
+	ctx context.Context, pod, old *federation.ShadowPod, consumer string,
+) field.ErrorList {
+	if len(trust.Refusals(trust.Strictest(), template(pod), template(old), podPath, consumer)) == 0 {
+		return nil
+	}
+	policies, err := s.quotas.PodPolicies(ctx, consumer)
+	if err != nil {
+		return unreadOffers(podPath, consumer, err)
+	}
+	for _, policy := range policies {
+		if errs := trust.Refusals(policy, template(pod), template(old), podPath, consumer); len(errs) > 0 {
+			return errs
+		}
+	}
+	return nil
+}
+
+func template(pod *federation.ShadowPod) *corev1.PodTemplateSpec {
+	if pod == nil {
+		return nil
+	}
+	return &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec.Pod,
+	}
+}
+
+func unreadOffers(path *field.Path, consumer string, err error) field.ErrorList {
+	return field.ErrorList{field.InternalError(path, fmt.Errorf("reading the offers of consumer %s: %w", consumer, err))}
+}

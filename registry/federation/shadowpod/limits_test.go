@@ -1,0 +1,84 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shadowpod
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/test/etcd"
+)
+
+func TestPodsOfAConsumerAreWithinTheLimitsOfItsOffers(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.offer(t, "milan", "rome", amounts("pods", "10"))
+	s.offer(t, "milan", "rome-unlimited", amounts("pods", "1"))
+	s.offer(t, "turin", "rome", amounts("pods", "10"))
+	s.changeOffer(t, "milan", "rome", func(offer *federation.ResourceOffer) {
+		offer.Spec.Pods = &federation.PodPolicy{
+			Tolerations: []string{"nvidia.com/*"}, MaxGracePeriodSeconds: ptr.To[int64](60),
+		}
+	})
+	tolerating := func(keys ...string) func(*federation.ShadowPod) {
+		return func(pod *federation.ShadowPod) {
+			for _, key := range keys {
+				pod.Spec.Pod.Tolerations = append(pod.Spec.Pod.Tolerations,
+					corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
+			}
+		}
+	}
+	for _, test := range []struct {
+		name, namespace string
+		change, update  func(*federation.ShadowPod)
+		// want is in the error of the last request; empty if it succeeds.
+		want string
+	}{
+		{name: "defaults", namespace: "web"},
+		{name: "permitted", namespace: "web", change: tolerating("nvidia.com/gpu")},
+		{name: "refused", namespace: "web", change: tolerating("dedicated"), want: "spec.pod.tolerations[0].key"},
+		{name: "unlimited", namespace: "lab", change: tolerating("dedicated")},
+		{name: "grace", namespace: "web", change: func(pod *federation.ShadowPod) {
+			pod.Spec.Pod.TerminationGracePeriodSeconds = ptr.To[int64](61)
+		}, want: "spec.pod.terminationGracePeriodSeconds"},
+		{name: "updated", namespace: "web", update: tolerating("dedicated"), want: "spec.pod.tolerations[0].key"},
+		{name: "updated-permitted", namespace: "web", change: tolerating("nvidia.com/gpu"),
+			update: tolerating("nvidia.com/nic")},
+		{name: "annotated", namespace: "web", update: func(pod *federation.ShadowPod) {
+			pod.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "kube-system/storage"}
+		}, want: "metadata.annotations[k8s.v1.cni.cncf.io/networks]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pod := shadowPod(test.namespace, test.name, nil)
+			if test.change != nil {
+				test.change(pod)
+			}
+			ctx := in(t.Context(), test.namespace)
+			_, err := s.pods.Create(ctx, pod, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+			if test.update != nil {
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _, err = s.pods.Update(ctx, test.name, rest.DefaultUpdatedObjectInfo(nil,
+					func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+						changed := old.DeepCopyObject().(*federation.ShadowPod)
+						test.update(changed)
+						return changed, nil
+					}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+			}
+			if test.want == "" && err != nil || test.want != "" && (!apierrors.IsInvalid(err) ||
+				!strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,44 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
+)
+
+// BeyondLimits returns the sorted namespace/name of the unfinished shadow pods of a consumer that a policy would refuse.
+func (r Reader) BeyondLimits(ctx context.Context, consumer string, policy *v1alpha1.PodPolicy) ([]string, error) {
+	if policy == nil {
+		return nil, nil
+	}
+	obj, err := r.ShadowPods.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll),
+		&metainternalversion.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	pods := obj.(*federation.ShadowPodList).Items
+	for i := range pods {
+		pod := &corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: pods[i].Labels, Annotations: pods[i].Annotations}, Spec: pods[i].Spec.Pod,
+		}
+		if pods[i].Status.ForeignCluster == consumer && pods[i].Status.Phase == "" &&
+			len(trust.Refusals(policy, pod, nil, field.NewPath("spec", "pod"), consumer)) > 0 {
+			names = append(names, pods[i].Namespace+"/"+pods[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
