@@ -77,8 +77,10 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 		plan.Unknown = append(plan.Unknown, "how long the clusters take to delete the remote namespaces")
 		return plan, nil
 	}
-	if err := naming.RefuseRemoteNamespace(o.remoteName(o.Requested)); err != nil {
-		plan.Conflicts = append(plan.Conflicts, err.Error())
+	for _, refuse := range []func(string) error{refuseReserved, naming.RefuseDomain} {
+		if err := refuse(o.remoteName(o.Requested)); err != nil {
+			plan.Conflicts = append(plan.Conflicts, err.Error())
+		}
 	}
 	if count := o.mounting(o.Claims.BindLocally); count > 0 {
 		plan.Conflicts = append(plan.Conflicts, fmt.Sprintf("%d pod(s) mount claims of other storage classes than "+
@@ -101,6 +103,8 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 	}
 	return plan, nil
 }
+
+func refuseReserved(name string) error { return naming.RefuseRemoteNamespace(name) }
 
 // outOfReach returns the number of volumes that providers store if the requested strategy is Local, and
 // 0 otherwise.

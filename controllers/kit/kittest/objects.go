@@ -43,7 +43,9 @@ func ForeignCluster(name, clusterID string, outgoing, incoming v1alpha1.PeeringI
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID(name + "-uid"), Generation: 1, Finalizers: []string{v1alpha1.Finalizer},
 		},
-		Spec: v1alpha1.ForeignClusterSpec{ClusterID: clusterID, Outgoing: outgoing, Incoming: incoming},
+		Spec: v1alpha1.ForeignClusterSpec{
+			ClusterID: clusterID, Outgoing: outgoing, Incoming: incoming, Trust: v1alpha1.TrustSameOwner,
+		},
 	}
 }
 

@@ -20,6 +20,13 @@ const (
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 
+// Reasons of the condition TrustSelected of a ForeignCluster.
+const (
+	// ReasonTrustNotSelected means that version v0.1.0 created the ForeignCluster, so that the peer may do what trust
+	// SameOwner permits. Set spec.trust.
+	ReasonTrustNotSelected = "TrustNotSelected"
+)
+
 // Reasons of the condition Authenticated of a ForeignCluster.
 const (
 	// ReasonInvitationMissing means that there is no invitation. POST one to the verb peer.

@@ -32,6 +32,13 @@ func summarize(p *Pass) {
 		}
 	}
 	fc.Status.Networking = networking(p)
+	if fc.Spec.Trust == "" {
+		setCondition(fc, v1alpha1.ConditionTrustSelected, metav1.ConditionFalse, ReasonTrustNotSelected,
+			"spec.trust is empty, because version v0.1.0 created the ForeignCluster, so that the peer may do what SameOwner "+
+				"permits. Set spec.trust to Tenant or SameOwner.")
+	} else {
+		meta.RemoveStatusCondition(&fc.Status.Conditions, v1alpha1.ConditionTrustSelected)
+	}
 	fc.Status.ObservedGeneration = fc.Generation
 	status, reason, message := ready(p)
 	setCondition(fc, v1alpha1.ConditionReady, status, reason, message)

@@ -4,6 +4,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -66,6 +67,11 @@ func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityReques
 	}
 	switch {
 	case fc.UID == "":
+		fc.Spec.Trust = cmp.Or(token.Spec.Trust, r.Trust)
+		if fc.Spec.Trust == v1alpha1.TrustTenant && token.Spec.ConsumerClusterID == "" {
+			// Anybody who has the invitation is admitted, and a person decides about it.
+			fc.Spec.IncomingPolicy.Decision = v1alpha1.PeeringManual
+		}
 		if err := r.Client.Create(ctx, fc); err != nil {
 			return fmt.Errorf("creating the ForeignCluster of the consumer: %w", err)
 		}

@@ -54,6 +54,8 @@ type Reconciler struct {
 	Live   client.Reader
 	// ClusterID is the ID of this cluster.
 	ClusterID string
+	// Trust is the trust in consumers whose invitation has none.
+	Trust v1alpha1.PeeringTrust
 	// Mode selects whether this cluster issues certificates or tokens to its consumers.
 	Mode identity.Mode
 }

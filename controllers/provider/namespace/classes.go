@@ -6,18 +6,26 @@ package namespace
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/pattern"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 )
 
-// classesOf returns the annotations of a consumer's remote namespaces with the classes that its objects
-// may use. A nil value means that the flags of this installation apply instead.
-func classesOf(settings *v1alpha1.IncomingPolicy) map[string]*string {
+// classesOf returns the annotations of a consumer's remote namespaces with the classes and external names that its
+// objects may use, and with what its pods reach. A nil value means that the flags of this installation apply to
+// classes, that external names are not limited, and that pods are not isolated.
+func classesOf(
+	fc *v1alpha1.ForeignCluster, installation []string, network v1alpha1.NetworkAccess,
+) map[string]*string {
 	classes := map[string]*string{}
+	settings := &fc.Spec.IncomingPolicy
 	for key, names := range map[string][]string{
 		v1alpha1.AnnotationIngressClasses:      settings.IngressClasses,
 		v1alpha1.AnnotationLoadBalancerClasses: settings.LoadBalancerClasses,
@@ -27,6 +35,14 @@ func classesOf(settings *v1alpha1.IncomingPolicy) map[string]*string {
 			joined := strings.Join(names, ",")
 			classes[key] = &joined
 		}
+	}
+	classes[v1alpha1.AnnotationNetworkAccess], classes[v1alpha1.AnnotationExternalNames] = nil, nil
+	if access := trust.Network(fc, network); access == v1alpha1.NetworkIsolated {
+		classes[v1alpha1.AnnotationNetworkAccess] = ptr.To(string(access))
+	}
+	if external := trust.ExternalNames(fc, installation); !slices.Contains(external, pattern.Any) {
+		joined := strings.Join(external, ",")
+		classes[v1alpha1.AnnotationExternalNames] = &joined
 	}
 	return classes
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,13 +58,19 @@ type Reconciler struct {
 	ClusterID string
 	// Reserved are the namespaces of this installation, which are never remote namespaces.
 	Reserved []string
+	// Names and ExternalNames are patterns of the names that consumers may select for remote namespaces and Services, and
+	// Objects are limits of the number of objects; see package trust.
+	Names, ExternalNames []string
+	Objects              corev1.ResourceList
+	// Network has the settings about what pods of consumers reach.
+	Network Network
 	// Account is the ServiceAccount of the controllers, which may create pods in remote namespaces.
 	Account types.NamespacedName
 
-	// bindings has a reader of cached RoleBindings for each name above, and quotas reads cached
-	// ResourceQuotas of remote namespaces. SetupWithManager sets both fields.
-	bindings map[string]client.Reader
-	quotas   client.Reader
+	// bindings has a reader of cached RoleBindings for each name above, quotas reads cached ResourceQuotas of remote
+	// namespaces, and policies their NetworkPolicies and TunnelEndpoints. SetupWithManager sets these fields.
+	bindings         map[string]client.Reader
+	quotas, policies client.Reader
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -92,7 +99,25 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return err
 	}
 	r.quotas = quotas
+	policies, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
+		&networkingv1.NetworkPolicy{}: kit.Named(policyName),
+		&v1alpha1.TunnelEndpoint{}:    {Namespaces: map[string]cache.Config{r.Network.Namespace: {}}},
+	})
+	if err != nil {
+		return err
+	}
+	r.policies = policies
 	return controller.
+		Watches(&v1alpha1.ClusterInfo{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfAll),
+			builder.WithPredicates(kit.Changed(func(old, current *v1alpha1.ClusterInfo) bool {
+				return !equality.Semantic.DeepEqual(old.Status.Ranges, current.Status.Ranges)
+			}))).
+		WatchesRawSource(source.Kind[client.Object](policies, &v1alpha1.TunnelEndpoint{},
+			handler.EnqueueRequestsFromMapFunc(requestsOfTunnel),
+			kit.Changed(func(old, current *v1alpha1.TunnelEndpoint) bool {
+				return !equality.Semantic.DeepEqual(old.Spec.Remote, current.Spec.Remote)
+			}))).
+		WatchesRawSource(source.Kind[client.Object](policies, &networkingv1.NetworkPolicy{}, inside)).
 		WatchesRawSource(source.Kind[client.Object](quotas, &corev1.ResourceQuota{}, inside, quotaChanged())).
 		WithOptions(kit.Options(workers)).
 		Complete(r)
@@ -112,6 +137,23 @@ func quotaChanged() predicate.Predicate {
 	return kit.Changed(func(old, current *corev1.ResourceQuota) bool {
 		return !equality.Semantic.DeepEqual(old.Spec, current.Spec) || inForce(old) != inForce(current)
 	})
+}
+
+// requestsOfAll returns a request for each ForeignCluster.
+func (r *Reconciler) requestsOfAll(ctx context.Context, _ client.Object) []reconcile.Request {
+	var clusters v1alpha1.ForeignClusterList
+	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
+	_ = r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy)
+	var requests []reconcile.Request
+	for i := range clusters.Items {
+		requests = append(requests, kit.Request("", clusters.Items[i].Name))
+	}
+	return requests
+}
+
+// requestsOfTunnel maps a TunnelEndpoint to the ForeignCluster of the same name.
+func requestsOfTunnel(_ context.Context, tunnel client.Object) []reconcile.Request {
+	return []reconcile.Request{kit.Request("", tunnel.GetName())}
 }
 
 // requestsOfNamespace maps a tenant namespace or a remote namespace to its consumer, and any other

@@ -84,8 +84,8 @@ func (r *Reconciler) remoteNamespace(t tenant, mapping v1alpha1.NamespaceMapping
 	}}
 }
 
-// configure sets the classes of a remote namespace, binds the role of the controllers, sets the quota, and
-// binds the role of the consumer last, so that the consumer creates nothing before. It reports whether
+// configure sets the classes of a remote namespace, binds the role of the controllers, isolates the pods, sets the quota,
+// and binds the role of the consumer last, so that the consumer creates nothing before. It reports whether
 // the quota is in force.
 func (r *Reconciler) configure(ctx context.Context, t tenant, namespace string) (bool, error) {
 	if err := r.ensureClasses(ctx, t, namespace); err != nil {
@@ -101,7 +101,10 @@ func (r *Reconciler) configure(ctx context.Context, t tenant, namespace string) 
 	if err := r.ensureBinding(ctx, t, namespace, managerBinding, controllers); err != nil {
 		return false, err
 	}
-	bounded, err := r.ensureQuota(ctx, t.foreignCluster, namespace, t.offered, t.used)
+	if err := r.ensureIsolation(ctx, t, namespace); err != nil {
+		return false, err
+	}
+	bounded, err := r.ensureQuota(ctx, t.foreignCluster, namespace, t.offered, t.used, t.objects)
 	if err != nil {
 		return false, err
 	}

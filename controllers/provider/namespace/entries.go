@@ -13,6 +13,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/trust"
 )
 
 // maxEntries is the maximum number of remote namespaces of one consumer.
@@ -46,7 +47,7 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant) entries {
 			if len(all) >= maxEntries {
 				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider accepts no more than %d namespaces of one cluster",
 					maxEntries)
-			} else if err := naming.RefuseRemoteNamespace(mapping.RemoteName, r.Reserved...); err != nil && !existing {
+			} else if err := r.refuseName(t, mapping.RemoteName); err != nil && !existing {
 				e.refuse(v1alpha1.NamespaceMappingRefused, "%v", err)
 			} else if requested[mapping.RemoteName] {
 				e.refuse(v1alpha1.NamespaceMappingConflict, "the name %s is requested twice", mapping.RemoteName)
@@ -58,6 +59,14 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant) entries {
 		}
 	}
 	return all
+}
+
+// refuseName returns an error if a new remote namespace must not have a name that the consumer selected.
+func (r *Reconciler) refuseName(t tenant, name string) error {
+	if err := naming.RefuseRemoteNamespace(name, r.Reserved...); err != nil {
+		return err
+	}
+	return trust.RefuseName(t.cluster, r.Names, name)
 }
 
 // namespace returns a cached namespace; nil if it does not exist.

@@ -254,6 +254,44 @@ func TestRemoteNamespacesAreRemovedWithTheirTenant(t *testing.T) {
 	}
 }
 
+func TestTenantsSelectOnlyPermittedNames(t *testing.T) {
+	generated := naming.UniqueRemoteNamespace("bakery", "milan", consumerID)
+	const permitted, refused = "", "does not permit the name"
+	for _, test := range []struct {
+		name    string
+		objects []client.Object
+		names   []string
+		remote  string
+		// refused is part of the message of the entry; empty if the name is permitted.
+		refused string
+	}{
+		{"a generated name", nil, nil, generated, permitted},
+		{"a name that the installation lists", nil, []string{"bak*"}, "bakery", permitted},
+		{"another name", nil, []string{"mill"}, "bakery", refused},
+		{"another name that exists already", []client.Object{remoteNamespace("bakery", "bakery")}, nil, "bakery", permitted},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tenant := foreignCluster()
+			tenant.Spec.Trust = v1alpha1.TrustTenant
+			requested := requesting()
+			requested.Spec.Namespaces = []v1alpha1.NamespaceMapping{{Name: "bakery", RemoteName: test.remote}}
+			objects := append(test.objects, tenant, tenantNamespace(), requested,
+				binding(naming.TenantNamespace("milan"), tenantBinding, consumer))
+			r := newReconciler(kittest.New(t, objects...))
+			r.Names = test.names
+			of, err := r.tenantOf(t.Context(), "milan")
+			if err != nil {
+				t.Fatal(err)
+			}
+			status := r.entriesOf(t.Context(), of)[0].status
+			if refused := status.Phase == v1alpha1.NamespaceMappingRefused; refused != (test.refused != "") ||
+				!strings.Contains(status.Message, test.refused) {
+				t.Errorf("got phase %q: %s", status.Phase, status.Message)
+			}
+		})
+	}
+}
+
 func TestOneConsumerHasABoundedNumberOfRemoteNamespaces(t *testing.T) {
 	first, second := requesting(), requesting("one-more")
 	first.Name, second.Name = "a", "b"

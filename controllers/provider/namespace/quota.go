@@ -88,13 +88,15 @@ func excess(list, bound corev1.ResourceList) corev1.ResourceList {
 
 // boundOf returns the desired limits of the ResourceQuota of a remote namespace. current are its current
 // limits; nil if it does not exist. While the usage exceeds the offers, the limits are not reduced, because
-// the pods of a failed node could not be created again. The API server refuses new ShadowPods meanwhile.
-func boundOf(current, offered, used corev1.ResourceList) corev1.ResourceList {
+// the pods of a failed node could not be created again. The API server refuses new ShadowPods meanwhile. objects are the
+// limits of the numbers of objects.
+func boundOf(current, offered, used, objects corev1.ResourceList) corev1.ResourceList {
 	bound := offered.DeepCopy()
 	if exceeds(used, offered) {
 		quota.Add(bound, excess(used, bound))
 		quota.Add(bound, excess(current, bound))
 	}
+	maps.Copy(bound, objects)
 	return bound
 }
 
@@ -117,7 +119,7 @@ func inForce(quota *corev1.ResourceQuota) bool { return len(quota.Status.Hard) >
 // ensureQuota ensures the ResourceQuota of a remote namespace with the limits of boundOf, and reports whether
 // it is in force.
 func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace string,
-	offered, used corev1.ResourceList,
+	offered, used, objects corev1.ResourceList,
 ) (bool, error) {
 	current := &corev1.ResourceQuota{}
 	err := r.quotas.Get(ctx, client.ObjectKey{Namespace: namespace, Name: quotaName}, current)
@@ -130,7 +132,7 @@ func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace 
 					v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: foreignCluster,
 				},
 			},
-			Spec: corev1.ResourceQuotaSpec{Hard: boundOf(nil, offered, used)},
+			Spec: corev1.ResourceQuotaSpec{Hard: boundOf(nil, offered, used, objects)},
 		})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return false, fmt.Errorf("creating the resource quota of remote namespace %s: %w", namespace, err)
@@ -140,7 +142,7 @@ func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace 
 	if err != nil {
 		return false, fmt.Errorf("reading the resource quota of remote namespace %s: %w", namespace, err)
 	}
-	if hard := boundOf(current.Spec.Hard, offered, used); !equality.Semantic.DeepEqual(current.Spec.Hard, hard) {
+	if hard := boundOf(current.Spec.Hard, offered, used, objects); !equality.Semantic.DeepEqual(current.Spec.Hard, hard) {
 		changed := current.DeepCopy()
 		changed.Spec.Hard = hard
 		// RBAC allows update, and not patch.

@@ -78,7 +78,7 @@ func TestQuotaDoesNotFallWhileMoreIsUsedThanIsOffered(t *testing.T) {
 			resources("requests.example.com/gpu", "1"), resources("requests.cpu", "4")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, boundOf(test.current, test.offered, test.used)); diff != "" {
+			if diff := cmp.Diff(test.want, boundOf(test.current, test.offered, test.used, nil)); diff != "" {
 				t.Errorf("bounds (-want +got):\n%s", diff)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -85,11 +87,17 @@ type tenant struct {
 	// foreignCluster is the name of the consumer's ForeignCluster, namespace its tenant namespace, and
 	// clusterID its cluster ID.
 	foreignCluster, namespace, clusterID string
+	// cluster is the consumer's ForeignCluster; nil if the incoming direction is disabled.
+	cluster *v1alpha1.ForeignCluster
 	// maps are the consumer's NamespaceMaps, the oldest first; none if the incoming direction is disabled.
 	maps []*v1alpha1.NamespaceMap
 	// offered is the limit for the quota of each remote namespace, and used the usage of the consumer's pods
 	// in all of them; nil if nothing is offered.
 	offered, used corev1.ResourceList
+	// isolation is the NetworkPolicy of each remote namespace; nil if pods of the consumer are not isolated.
+	isolation *networkingv1.NetworkPolicySpec
+	// objects is the maximum number of objects in each remote namespace.
+	objects corev1.ResourceList
 	// classes is the result of classesOf.
 	classes map[string]*string
 }
@@ -112,12 +120,19 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 	if !peered {
 		return t, nil
 	}
-	t.clusterID = cluster.Spec.ClusterID
+	t.cluster, t.clusterID = cluster, cluster.Spec.ClusterID
 	var offers v1alpha1.ResourceOfferList
 	if err := r.Client.List(ctx, &offers, client.InNamespace(t.namespace)); err != nil {
 		return t, fmt.Errorf("listing the resource offers of %s: %w", foreignCluster, err)
 	}
-	t.offered, t.classes = quotaOf(offers.Items), classesOf(&cluster.Spec.IncomingPolicy)
+	t.offered, t.classes = quotaOf(offers.Items), classesOf(cluster, r.ExternalNames, r.Network.Access)
+	t.objects = trust.Objects(cluster, r.Objects)
+	if trust.Network(cluster, r.Network.Access) == v1alpha1.NetworkIsolated {
+		var err error
+		if t.isolation, err = r.isolation(ctx, cluster); err != nil {
+			return t, err
+		}
+	}
 	if slices.ContainsFunc(offers.Items, stands) {
 		var err error
 		if t.used, err = r.usedBy(ctx, foreignCluster); err != nil {

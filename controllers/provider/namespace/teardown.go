@@ -159,7 +159,7 @@ func (r *Reconciler) empty(ctx context.Context, foreignCluster, namespace string
 		// Controllers may still create pods in the namespace, and a consumer that has not observed the
 		// deletion may create ShadowPods.
 		left = true
-		if _, err = r.ensureQuota(ctx, foreignCluster, namespace, quotaOf(nil), nil); err == nil {
+		if _, err = r.ensureQuota(ctx, foreignCluster, namespace, quotaOf(nil), nil, nil); err == nil {
 			err = c.remove(ctx)
 		}
 	case !left && late && c.shorten != nil:

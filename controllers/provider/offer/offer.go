@@ -112,8 +112,9 @@ func (r *Reconciler) change(
 }
 
 // spec returns the spec of an offer with these resources. Its other fields come from the policy, which
-// spec.incomingPolicy of the ForeignCluster overrides.
-func (r *Reconciler) spec(incoming *v1alpha1.IncomingPolicy, resources corev1.ResourceList) v1alpha1.ResourceOfferSpec {
+// the ForeignCluster overrides.
+func (r *Reconciler) spec(fc *v1alpha1.ForeignCluster, resources corev1.ResourceList) v1alpha1.ResourceOfferSpec {
+	incoming := &fc.Spec.IncomingPolicy
 	return v1alpha1.ResourceOfferSpec{
 		ClusterID:           r.ClusterID,
 		Resources:           resources,
@@ -121,6 +122,7 @@ func (r *Reconciler) spec(incoming *v1alpha1.IncomingPolicy, resources corev1.Re
 		IngressClasses:      firstNonEmpty(incoming.IngressClasses, r.Policy.IngressClasses),
 		LoadBalancerClasses: firstNonEmpty(incoming.LoadBalancerClasses, r.Policy.LoadBalancerClasses),
 		ExternalVolumes:     r.Policy.externalVolumes(incoming),
+		Pods:                r.Policy.PodLimits(fc),
 	}
 }
 

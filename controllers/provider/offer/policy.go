@@ -4,12 +4,16 @@
 package offer
 
 import (
+	"net/netip"
+
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/reflection"
+	"liqo.io/federation/apiserver/trust"
 )
 
 // Policy limits what a provider offers to consumers.
@@ -20,6 +24,8 @@ type Policy struct {
 	// AutoAccept accepts resource requests of consumers, and offers of providers, for which the
 	// ForeignCluster has no decision.
 	AutoAccept bool
+	// Trust is the trust in consumers whose invitation has none, Tenant or SameOwner.
+	Trust string
 	// Limits has the maximum quantity of resources that each consumer is offered, by the name of the
 	// resource. A limit of 0 means that the resource is not offered.
 	Limits map[string]string
@@ -46,6 +52,24 @@ type Policy struct {
 	// ReflectedKinds are the kinds, in addition to the built-in ones, that consumers may reflect, for
 	// example certificates.v1.cert-manager.io.
 	ReflectedKinds []string
+	// RemoteNamespaces are patterns of the names that consumers may select for their remote namespaces. If it is empty,
+	// consumers with trust Tenant may select none, and others any.
+	RemoteNamespaces []string
+	// Objects is the maximum number of objects of a consumer in each remote namespace, by the names of a ResourceQuota.
+	// The trust in the consumer determines those that are not listed.
+	Objects map[string]string
+	// ExternalNames are patterns of the names that Services of type ExternalName of consumers may have. If it is empty,
+	// consumers with trust Tenant may have none, and others any.
+	ExternalNames []string
+	// NetworkAccess is Isolated or Open; if it is empty, the trust in a consumer determines what its pods reach.
+	// NetworkIngressFrom are the namespaces from which isolated pods are reached, and NetworkDNS are CIDRs of DNS servers
+	// that they reach in addition to those in kube-system.
+	NetworkAccess                  string
+	NetworkIngressFrom, NetworkDNS []string
+	// Tolerations, RuntimeClasses, MetadataKeys and MaxGracePeriodSeconds limit what pods of consumers may set, as the
+	// fields of v1alpha1.PodPolicy. The trust in a consumer determines those that are empty or 0.
+	Tolerations, RuntimeClasses, MetadataKeys []string
+	MaxGracePeriodSeconds                     int64
 }
 
 // alwaysOffered are the keys of the node labels that offers of shape PerNode always include.
@@ -57,6 +81,20 @@ const maxNodeLabels = 8
 
 // flagOfferKinds is the name of the flag that sets Policy.ReflectedKinds.
 const flagOfferKinds = "policy-reflected-kinds"
+
+// Names of the flags that set Policy.RemoteNamespaces and the limits for pods.
+const (
+	flagRemoteNamespaces = "policy-remote-namespaces"
+	flagNetworkAccess    = "policy-network-access"
+	flagIngressFrom      = "policy-network-ingress-from"
+	flagDNS              = "policy-network-dns"
+	flagObjects          = "policy-objects"
+	flagExternalNames    = "policy-external-names"
+	flagTolerations      = "policy-pods-tolerations"
+	flagRuntimeClasses   = "policy-pods-runtime-classes"
+	flagMetadataKeys     = "policy-pods-metadata-keys"
+	flagMaxGracePeriod   = "policy-pods-max-grace-period-seconds"
+)
 
 // flagExternalVolumeTypes and flagExternalCSIDrivers are the names of the flags that set
 // Policy.ExternalVolumeTypes and Policy.ExternalCSIDrivers.
@@ -71,10 +109,47 @@ func (p *Policy) kinds() []metav1.GroupVersionResource {
 	return kinds
 }
 
+// DNS returns the parsed NetworkDNS. Validate has reported invalid ones.
+func (p *Policy) DNS() []netip.Prefix {
+	var prefixes []netip.Prefix
+	for _, text := range p.NetworkDNS {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
+}
+
+// ObjectLimits returns the maximum number of objects for each consumer that the flag sets.
+func (p *Policy) ObjectLimits() corev1.ResourceList {
+	limits := corev1.ResourceList{}
+	for name, value := range p.Objects {
+		// Validation has ensured that the numbers can be parsed.
+		if quantity, err := resource.ParseQuantity(value); err == nil {
+			limits[corev1.ResourceName(name)] = quantity
+		}
+	}
+	return limits
+}
+
+// PodLimits returns the limits for pods of a consumer; nil if it has none.
+func (p *Policy) PodLimits(fc *v1alpha1.ForeignCluster) *v1alpha1.PodPolicy {
+	installation := v1alpha1.PodPolicy{
+		Tolerations: p.Tolerations, RuntimeClasses: p.RuntimeClasses, MetadataKeys: p.MetadataKeys,
+	}
+	if p.MaxGracePeriodSeconds > 0 {
+		installation.MaxGracePeriodSeconds = &p.MaxGracePeriodSeconds
+	}
+	return trust.Pods(fc, &installation)
+}
+
 // DefaultPolicy returns the defaults of the flags: each invited consumer is offered 90 percent of the
 // allocatable resources.
 func DefaultPolicy() Policy {
-	return Policy{SharePercent: 90, AutoAccept: true, ChangePercent: 5, Shape: string(v1alpha1.OfferAggregate)}
+	return Policy{
+		SharePercent: 90, AutoAccept: true, ChangePercent: 5, Shape: string(v1alpha1.OfferAggregate),
+		Trust: string(v1alpha1.TrustTenant),
+	}
 }
 
 // AddFlags adds the flags that set p.
@@ -123,4 +198,39 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&p.ReflectedKinds, flagOfferKinds, p.ReflectedKinds,
 		"Kinds, in addition to the built-in ones, that consumers may reflect into their namespaces on this cluster, for "+
 			"example certificates.v1.cert-manager.io. ClusterRole federation-remote-namespace must permit writing them.")
+	fs.StringVar(&p.Trust, "policy-trust", p.Trust,
+		"What consumers with a new invitation, and pods of their users, may do in this cluster, unless spec.trust of the "+
+			"PeeringToken is set: Tenant (consumers of other owners) or SameOwner. With Tenant, an invitation that any "+
+			"cluster may use waits for spec.incomingPolicy.decision of the ForeignCluster.")
+	fs.StringSliceVar(&p.RemoteNamespaces, flagRemoteNamespaces, p.RemoteNamespaces,
+		"Names that consumers may select for their remote namespaces, each with at most one *, which stands for any "+
+			"characters, for example team-a-*. If empty, trust Tenant permits only the names of mapping DefaultName, and "+
+			"SameOwner any.")
+	fs.StringVar(&p.NetworkAccess, flagNetworkAccess, p.NetworkAccess,
+		"What pods of consumers reach: Isolated (their own remote namespaces and cluster, DNS, and addresses outside of this "+
+			"cluster) or Open. If empty, Isolated with trust Tenant, and Open with SameOwner.")
+	fs.StringSliceVar(&p.NetworkIngressFrom, flagIngressFrom, p.NetworkIngressFrom,
+		"Namespaces from which isolated pods of consumers are reached, for example of ingress controllers and monitoring.")
+	fs.StringSliceVar(&p.NetworkDNS, flagDNS, p.NetworkDNS,
+		"CIDRs of DNS servers that isolated pods reach, in addition to those in namespace kube-system, for example "+
+			"169.254.20.10/32 of NodeLocal DNSCache.")
+	fs.StringToStringVar(&p.Objects, flagObjects, p.Objects,
+		"Maximum number of objects of a consumer in each remote namespace, by the names of a ResourceQuota, for example "+
+			"count/configmaps=500,services.nodeports=10. For what is not listed, trust Tenant permits 100 ConfigMaps, 100 "+
+			"Secrets, 100 Services, 20 Ingresses, and no node ports and load balancers.")
+	fs.StringSliceVar(&p.ExternalNames, flagExternalNames, p.ExternalNames,
+		"DNS names that Services of type ExternalName of consumers may have, with at most one * each, for example "+
+			"*.example.com. If empty, trust Tenant permits none, and SameOwner any.")
+	fs.StringSliceVar(&p.Tolerations, flagTolerations, p.Tolerations,
+		"Keys of the taints that pods of consumers may tolerate, with at most one * each, for example nvidia.com/*. If "+
+			"empty, trust Tenant permits none, and SameOwner all.")
+	fs.StringSliceVar(&p.RuntimeClasses, flagRuntimeClasses, p.RuntimeClasses,
+		"RuntimeClasses that pods of consumers may use; the first is the default of pods without one. If empty, trust "+
+			"Tenant permits none, and SameOwner all.")
+	fs.StringSliceVar(&p.MetadataKeys, flagMetadataKeys, p.MetadataKeys,
+		"Keys of labels and annotations, with at most one * each, that pods of consumers may have although they control "+
+			"components of this cluster. If empty, trust Tenant permits none, and SameOwner all.")
+	fs.Int64Var(&p.MaxGracePeriodSeconds, flagMaxGracePeriod, p.MaxGracePeriodSeconds,
+		"Maximum termination grace period of pods of consumers, in seconds. If 0, trust Tenant permits 3600, and SameOwner "+
+			"any.")
 }

@@ -181,7 +181,7 @@ func (r *Reconciler) offerable(
 		!nodesDiffer(before.Nodes, offered, percent) {
 		resources, offered = before.Resources, before.Nodes
 	}
-	offer.Spec = r.spec(&fc.Spec.IncomingPolicy, resources)
+	offer.Spec = r.spec(fc, resources)
 	r.Policy.offerStorage(&offer.Spec, &fc.Spec.IncomingPolicy, terms.most)
 	offer.Spec.Nodes = offered
 	offer.Spec.ReflectedKinds = r.servedKinds(ctx, before.ReflectedKinds)

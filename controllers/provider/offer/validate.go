@@ -5,6 +5,7 @@ package offer
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -52,6 +53,10 @@ func (p *Policy) Validate() []error {
 			}
 		}
 	}
+	trusts := []v1alpha1.PeeringTrust{v1alpha1.TrustTenant, v1alpha1.TrustSameOwner}
+	if !slices.Contains(trusts, v1alpha1.PeeringTrust(p.Trust)) {
+		errs = append(errs, fmt.Errorf("--policy-trust %q: must be one of %v", p.Trust, trusts))
+	}
 	shapes := []v1alpha1.OfferShape{v1alpha1.OfferAggregate, v1alpha1.OfferPerNode}
 	if !slices.Contains(shapes, v1alpha1.OfferShape(p.Shape)) {
 		errs = append(errs, fmt.Errorf("--policy-shape %q: must be one of %v", p.Shape, shapes))
@@ -83,8 +88,49 @@ func (p *Policy) Validate() []error {
 		}
 	}
 	errs = append(errs, p.validateExternalVolumes()...)
+	errs = append(errs, p.validatePatterns()...)
 	_, problems := reflection.ParseKinds(flagOfferKinds, p.ReflectedKinds)
 	return append(errs, problems...)
+}
+
+// validatePatterns returns an error for each invalid name of a remote namespace, and each invalid limit for pods.
+func (p *Policy) validatePatterns() []error {
+	var errs []error
+	for _, err := range slices.Concat(
+		federationvalidation.RemoteNamespaces(p.RemoteNamespaces, field.NewPath("--"+flagRemoteNamespaces)),
+		federationvalidation.Objects(p.ObjectLimits(), field.NewPath("--"+flagObjects)),
+		federationvalidation.ExternalNames(p.ExternalNames, field.NewPath("--"+flagExternalNames)),
+		federationvalidation.KeyPatterns(p.Tolerations, field.NewPath("--"+flagTolerations)),
+		federationvalidation.RuntimeClasses(p.RuntimeClasses, field.NewPath("--"+flagRuntimeClasses)),
+		federationvalidation.KeyPatterns(p.MetadataKeys, field.NewPath("--"+flagMetadataKeys)),
+	) {
+		errs = append(errs, err)
+	}
+	accesses := []v1alpha1.NetworkAccess{"", v1alpha1.NetworkIsolated, v1alpha1.NetworkOpen}
+	if !slices.Contains(accesses, v1alpha1.NetworkAccess(p.NetworkAccess)) {
+		errs = append(errs, fmt.Errorf("--%s %q: must be empty or one of %v", flagNetworkAccess, p.NetworkAccess,
+			accesses[1:]))
+	}
+	for _, name := range p.NetworkIngressFrom {
+		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+			errs = append(errs, fmt.Errorf("--%s %q: %s", flagIngressFrom, name, strings.Join(problems, "; ")))
+		}
+	}
+	for _, cidr := range p.NetworkDNS {
+		if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix != prefix.Masked() {
+			errs = append(errs, fmt.Errorf("--%s %q: must be a CIDR, for example 169.254.20.10/32", flagDNS, cidr))
+		}
+	}
+	for name, value := range p.Objects {
+		if _, err := resource.ParseQuantity(value); err != nil {
+			errs = append(errs, fmt.Errorf("--%s %s=%s: must be a number", flagObjects, name, value))
+		}
+	}
+	if problem := federationvalidation.InvalidMaxGracePeriod(p.MaxGracePeriodSeconds); problem != "" &&
+		p.MaxGracePeriodSeconds != 0 {
+		errs = append(errs, fmt.Errorf("--%s %d: %s", flagMaxGracePeriod, p.MaxGracePeriodSeconds, problem))
+	}
+	return errs
 }
 
 // validateExternalVolumes returns an error for each invalid external volume.

@@ -4,6 +4,7 @@
 package shadowpod
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -44,9 +45,11 @@ const (
 	notRemoteMessage = "The namespace is not the remote namespace of a consumer, so no pod is created in it."
 )
 
-// create creates the pod of a ShadowPod. If the API server refuses the pod, create reports that in the
-// condition PodCreated, and returns the time after which to try again.
-func (r *Reconciler) create(ctx context.Context, shadow *v1alpha1.ShadowPod) (time.Duration, error) {
+// create creates the pod of a ShadowPod. class is its RuntimeClass if the ShadowPod has none. If the API server refuses
+// the pod, create reports that in the condition PodCreated, and returns the time after which to try again.
+func (r *Reconciler) create(
+	ctx context.Context, shadow *v1alpha1.ShadowPod, class *string,
+) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(shadow)
 	if r.backoff.IsInBackOffSinceUpdate(key.String(), r.Clock.Now()) {
 		return r.backoff.Get(key.String()), nil
@@ -62,6 +65,7 @@ func (r *Reconciler) create(ctx context.Context, shadow *v1alpha1.ShadowPod) (ti
 	if err != nil {
 		return 0, err
 	}
+	pod.Spec.RuntimeClassName = cmp.Or(pod.Spec.RuntimeClassName, class)
 	place, err := r.Placer.Place(ctx, namespace.Labels[v1alpha1.LabelForeignCluster], shadow.Spec.OfferedNode)
 	if err != nil {
 		return 0, err

@@ -27,18 +27,22 @@ type Placement struct {
 	Node string
 }
 
-// Placer selects the nodes on which pods of consumers run.
+// Placer selects the nodes on which pods of consumers run, and limits what the pods may set.
 type Placer interface {
 	// Place returns the placement of a pod of the consumer foreignCluster. offeredNode is the node of the
 	// offer that the pod was scheduled to; empty if the offer lists no nodes.
 	Place(ctx context.Context, foreignCluster, offeredNode string) (Placement, error)
+	// Limits returns the limits for pods of the consumer foreignCluster; nil if it has none.
+	Limits(ctx context.Context, foreignCluster string) (*v1alpha1.PodPolicy, error)
 }
 
-// Policy selects the nodes of each consumer.
+// Policy selects the nodes and the limits of each consumer.
 type Policy interface {
 	// SharedNodes returns the labels of the nodes that are shared with a consumer. If it returns none, all
 	// nodes are shared.
 	SharedNodes(incoming *v1alpha1.IncomingPolicy) map[string]string
+	// PodLimits returns the limits for pods of a consumer; nil if it has none.
+	PodLimits(fc *v1alpha1.ForeignCluster) *v1alpha1.PodPolicy
 }
 
 // Nodes implements Placer. It places pods on the nodes that are shared with their consumer, preferably on
@@ -60,11 +64,9 @@ func NewNodes(manager ctrl.Manager, policy Policy) (*Nodes, error) {
 
 // Place implements Placer.
 func (n *Nodes) Place(ctx context.Context, foreignCluster, offeredNode string) (Placement, error) {
-	// The ForeignCluster may be deleted before the last pods. Then only the policy restricts the nodes.
-	cluster := &v1alpha1.ForeignCluster{}
-	err := n.cluster.Get(ctx, types.NamespacedName{Name: foreignCluster}, cluster)
-	if client.IgnoreNotFound(err) != nil {
-		return Placement{}, fmt.Errorf("reading foreign cluster %s: %w", foreignCluster, err)
+	cluster, err := n.foreignCluster(ctx, foreignCluster)
+	if err != nil {
+		return Placement{}, err
 	}
 	shared := n.policy.SharedNodes(&cluster.Spec.IncomingPolicy)
 	if offeredNode == "" {
@@ -83,4 +85,24 @@ func (n *Nodes) Place(ctx context.Context, foreignCluster, offeredNode string) (
 	place.Labels, place.Node = offer.Place(
 		kit.Pointers(nodes.Items), kit.Pointers(offers.Items), shared, cluster.Spec.ClusterID, offeredNode)
 	return place, nil
+}
+
+// Limits implements Placer.
+func (n *Nodes) Limits(ctx context.Context, foreignCluster string) (*v1alpha1.PodPolicy, error) {
+	cluster, err := n.foreignCluster(ctx, foreignCluster)
+	if err != nil {
+		return nil, err
+	}
+	return n.policy.PodLimits(cluster), nil
+}
+
+// foreignCluster returns a ForeignCluster. It may be deleted before the last pods of the consumer. Then the result is
+// empty, and only the policy of the installation applies.
+func (n *Nodes) foreignCluster(ctx context.Context, name string) (*v1alpha1.ForeignCluster, error) {
+	cluster := &v1alpha1.ForeignCluster{}
+	err := n.cluster.Get(ctx, types.NamespacedName{Name: name}, cluster)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading ForeignCluster %s: %w", name, err)
+	}
+	return cluster, nil
 }

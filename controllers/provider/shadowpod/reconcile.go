@@ -19,6 +19,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/podspec"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
@@ -41,6 +42,12 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 		r.backoff.DeleteEntry(key.String())
 		return 0, r.releaseDeleted(ctx, pod)
 	}
+	limits, err := r.Placer.Limits(ctx, shadow.Status.ForeignCluster)
+	if err != nil {
+		return 0, err
+	}
+	// The remote pod does not have these labels and annotations, so that no other step regards them.
+	trust.WithoutLocal(limits, shadow)
 	if pod == nil && r.created.Pending(key) {
 		return cacheLag, nil
 	}
@@ -53,7 +60,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	case shadow.Status.Phase != "":
 		return 0, r.releaseDeleted(ctx, pod)
 	case pod == nil:
-		return r.create(ctx, shadow)
+		return r.create(ctx, shadow, trust.RuntimeClass(limits))
 	case podspec.Finished(pod) && finishes(pod):
 		return 0, r.recordEnd(ctx, shadow, pod)
 	case !pod.DeletionTimestamp.IsZero():

@@ -171,6 +171,8 @@ type everywhere struct{}
 
 func (everywhere) Place(context.Context, string, string) (Placement, error) { return Placement{}, nil }
 
+func (everywhere) Limits(context.Context, string) (*v1alpha1.PodPolicy, error) { return nil, nil }
+
 // world is a fake provider with one ShadowPod and its pod.
 type world struct {
 	*kittest.Cluster

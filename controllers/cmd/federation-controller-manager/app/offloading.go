@@ -66,7 +66,16 @@ func initRemoteNamespace(ctx context.Context, config *Config) error {
 		Events: config.Recorder(namespace.Name), Clock: clock.RealClock{},
 		ClusterID: config.ClusterID,
 		Reserved:  []string{config.Options.Namespace, config.Options.InvitationNamespace},
-		Account:   types.NamespacedName{Namespace: config.Options.Namespace, Name: config.Options.ServiceAccount},
+		Names:     config.Options.Policy.RemoteNamespaces, ExternalNames: config.Options.Policy.ExternalNames,
+		Objects: config.Options.Policy.ObjectLimits(),
+		Network: namespace.Network{
+			Access:      v1alpha1.NetworkAccess(config.Options.Policy.NetworkAccess),
+			IngressFrom: config.Options.Policy.NetworkIngressFrom,
+			DNS:         config.Options.Policy.DNS(),
+			Refused:     config.Options.refusedEndpoints(),
+			Namespace:   config.Options.Namespace,
+		},
+		Account: types.NamespacedName{Namespace: config.Options.Namespace, Name: config.Options.ServiceAccount},
 	}
 	return reconciler.SetupWithManager(manager)
 }

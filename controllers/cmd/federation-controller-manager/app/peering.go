@@ -61,6 +61,7 @@ func initIdentityRequest(ctx context.Context, config *Config) error {
 	reconciler := &admission.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(),
 		ClusterID: config.ClusterID, Mode: identity.Mode(config.Options.IdentityMode),
+		Trust: v1alpha1.PeeringTrust(config.Options.Policy.Trust),
 	}
 	return reconciler.SetupWithManager(manager)
 }

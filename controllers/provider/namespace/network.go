@@ -1,0 +1,180 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package namespace
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// policyName is the name of the NetworkPolicy in each remote namespace whose pods are isolated.
+const policyName = "federation"
+
+// dnsPort is the port of DNS.
+const dnsPort = 53
+
+// Network has the settings of the installation about what pods of consumers reach.
+type Network struct {
+	// Access applies to consumers without spec.incomingPolicy.network. If it is empty, the trust in them does.
+	Access v1alpha1.NetworkAccess
+	// IngressFrom are the namespaces from which isolated pods are reached, and DNS further addresses of DNS servers.
+	IngressFrom []string
+	DNS         []netip.Prefix
+	// Refused are ranges outside of the cluster that isolated pods must not reach.
+	Refused []netip.Prefix
+	// Namespace is the namespace of TunnelEndpoints.
+	Namespace string
+}
+
+// families are the ranges of all addresses of a family, and those with a meaning only on one link, for example metadata
+// services of clouds.
+var families = []struct{ all, linkLocal string }{{"0.0.0.0/0", "169.254.0.0/16"}, {"::/0", "fe80::/10"}}
+
+// isolation returns the NetworkPolicy of the remote namespaces of a consumer whose pods are isolated.
+func (r *Reconciler) isolation(
+	ctx context.Context, fc *v1alpha1.ForeignCluster,
+) (*networkingv1.NetworkPolicySpec, error) {
+	info := &v1alpha1.ClusterInfo{}
+	key := client.ObjectKey{Name: v1alpha1.ClusterInfoName}
+	if err := r.Client.Get(ctx, key, info); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
+	}
+	tunnel := &v1alpha1.TunnelEndpoint{}
+	err := r.policies.Get(ctx, client.ObjectKey{Namespace: r.Network.Namespace, Name: fc.Name}, tunnel)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading TunnelEndpoint %s: %w", fc.Name, err)
+	}
+	var peer []string
+	// A TunnelEndpoint with another cluster ID is about to be deleted.
+	if err == nil && tunnel.Spec.ClusterID == fc.Spec.ClusterID {
+		for _, mapping := range tunnel.Spec.Remote {
+			peer = append(peer, mapping.Mapped)
+		}
+	}
+	return r.Network.policy(fc.Name, info.Status.Ranges, peer), nil
+}
+
+// policy returns a NetworkPolicy for the pods of a consumer. ranges are the ranges of this cluster, and peer the ranges
+// of the consumer's pods as this cluster sees them.
+func (n *Network) policy(
+	consumer string, ranges []v1alpha1.ClusterRange, peer []string,
+) *networkingv1.NetworkPolicySpec {
+	same := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: consumer,
+	}}}}
+	for _, cidr := range peer {
+		same = append(same, block(cidr))
+	}
+	ingress := []networkingv1.NetworkPolicyIngressRule{{From: same}}
+	if len(n.IngressFrom) > 0 {
+		ingress = append(ingress, networkingv1.NetworkPolicyIngressRule{
+			From: []networkingv1.NetworkPolicyPeer{namespaces(n.IngressFrom...)},
+		})
+	}
+	dns := []networkingv1.NetworkPolicyPeer{namespaces(metav1.NamespaceSystem)}
+	for _, cidr := range n.DNS {
+		dns = append(dns, block(cidr.String()))
+	}
+	var outside []networkingv1.NetworkPolicyPeer
+	for _, family := range families {
+		outside = append(outside, block(family.all, n.inside(family.all, family.linkLocal, ranges)...))
+	}
+	return &networkingv1.NetworkPolicySpec{
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		Ingress:     ingress,
+		Egress: []networkingv1.NetworkPolicyEgressRule{
+			{To: same}, {To: dns, Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP), port(corev1.ProtocolTCP)}},
+			{To: outside},
+		},
+	}
+}
+
+// inside returns the sorted CIDRs of a family that pods do not reach as addresses outside of the cluster.
+func (n *Network) inside(family, linkLocal string, ranges []v1alpha1.ClusterRange) []string {
+	of := netip.MustParsePrefix(family).Addr()
+	cidrs := []string{linkLocal}
+	add := func(prefix netip.Prefix) {
+		if prefix.Addr().Is4() == of.Is4() && prefix.Bits() > 0 {
+			cidrs = append(cidrs, prefix.Masked().String())
+		}
+	}
+	for _, own := range ranges {
+		// The registry has validated the CIDRs of a ClusterInfo.
+		if prefix, err := netip.ParsePrefix(own.CIDR); err == nil {
+			add(prefix)
+		}
+	}
+	for _, prefix := range n.Refused {
+		add(prefix)
+	}
+	slices.Sort(cidrs)
+	return slices.Compact(cidrs)
+}
+
+func block(cidr string, except ...string) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr, Except: except}}
+}
+
+func namespaces(names ...string) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{
+			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: slices.Sorted(slices.Values(names)),
+		}},
+	}}
+}
+
+func port(protocol corev1.Protocol) networkingv1.NetworkPolicyPort {
+	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: ptr.To(intstr.FromInt32(dnsPort))}
+}
+
+// ensureIsolation ensures the NetworkPolicy of a remote namespace, or that it has none.
+func (r *Reconciler) ensureIsolation(ctx context.Context, t tenant, namespace string) error {
+	current := &networkingv1.NetworkPolicy{}
+	err := r.policies.Get(ctx, client.ObjectKey{Namespace: namespace, Name: policyName}, current)
+	switch {
+	case apierrors.IsNotFound(err) && t.isolation == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		err := r.Client.Create(ctx, &networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: policyName, Namespace: namespace,
+				Labels: map[string]string{
+					v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: t.foreignCluster,
+				},
+			},
+			Spec: *t.isolation,
+		})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating the NetworkPolicy of remote namespace %s: %w", namespace, err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the NetworkPolicy of remote namespace %s: %w", namespace, err)
+	case t.isolation == nil:
+		return kit.Delete(ctx, r.Client, current)
+	case equality.Semantic.DeepEqual(&current.Spec, t.isolation):
+		return nil
+	}
+	changed := current.DeepCopy()
+	changed.Spec = *t.isolation
+	// RBAC allows update, and not patch.
+	if err := r.Client.Update(ctx, changed); err != nil {
+		return fmt.Errorf("updating the NetworkPolicy of remote namespace %s: %w", namespace, err)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package namespace
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit/kittest"
+)
+
+func TestIsolatedPodsReachNothingOfTheProvider(t *testing.T) {
+	network := Network{
+		IngressFrom: []string{"monitoring", "ingress"},
+		DNS:         []netip.Prefix{netip.MustParsePrefix("169.254.20.10/32")},
+		Refused:     []netip.Prefix{netip.MustParsePrefix("192.168.0.0/16")},
+	}
+	ranges := []v1alpha1.ClusterRange{
+		{Use: v1alpha1.RangeOfPods, CIDR: "10.244.0.0/16"}, {Use: v1alpha1.RangeOfPods, CIDR: "fd00:244::/56"},
+		{Use: v1alpha1.RangeOfServices, CIDR: "10.96.0.0/12"}, {Use: v1alpha1.RangeOfNodes, CIDR: "172.30.1.2/32"},
+		{Use: v1alpha1.RangeReserved, CIDR: "10.244.0.0/16"},
+	}
+	policy := network.policy("milan", ranges, []string{"10.80.0.0/16"})
+	for name, test := range map[string]struct{ got, want any }{
+		"sources": {policy.Ingress[0].From[1:], []networkingv1.NetworkPolicyPeer{block("10.80.0.0/16")}},
+		"namespaces as sources": {policy.Ingress[1].From[0].NamespaceSelector.MatchExpressions[0].Values,
+			[]string{"ingress", "monitoring"}},
+		"DNS servers": {policy.Egress[1].To, []networkingv1.NetworkPolicyPeer{
+			namespaces("kube-system"), block("169.254.20.10/32"),
+		}},
+		"addresses outside of the cluster": {policy.Egress[2].To, []networkingv1.NetworkPolicyPeer{
+			block("0.0.0.0/0", "10.244.0.0/16", "10.96.0.0/12", "169.254.0.0/16", "172.30.1.2/32", "192.168.0.0/16"),
+			block("::/0", "fd00:244::/56", "fe80::/10"),
+		}},
+		"ports of addresses outside": {policy.Egress[2].Ports, []networkingv1.NetworkPolicyPort(nil)},
+	} {
+		if diff := cmp.Diff(test.want, test.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestNetworkPolicyFollowsTheTrust(t *testing.T) {
+	tenant := foreignCluster()
+	tenant.Spec.Trust = v1alpha1.TrustTenant
+	generated := naming.UniqueRemoteNamespace("bakery", "milan", consumerID)
+	requested := requesting()
+	requested.Spec.Namespaces = []v1alpha1.NamespaceMapping{{Name: "bakery", RemoteName: generated}}
+	c := kittest.New(t, tenant, tenantNamespace(), requested, remoteNamespace(generated, "bakery"),
+		binding(naming.TenantNamespace("milan"), tenantBinding, consumer),
+		&v1alpha1.TunnelEndpoint{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-system", Name: "milan"},
+			Spec: v1alpha1.TunnelEndpointSpec{ClusterID: consumerID, Remote: []v1alpha1.CIDRMapping{
+				{CIDR: "10.244.0.0/16", Mapped: "10.80.0.0/16"},
+			}},
+		})
+	r := newReconciler(c)
+	r.Network.Namespace = "liqo-system"
+	policies := func() []networkingv1.NetworkPolicy {
+		t.Helper()
+		pass(t, r)
+		return kittest.List(c, &networkingv1.NetworkPolicyList{}).Items
+	}
+	found := policies()
+	if len(found) != 1 || found[0].Namespace != generated || found[0].Spec.Ingress[0].From[1].IPBlock.CIDR != "10.80.0.0/16" {
+		t.Fatalf("a tenant has the NetworkPolicies %v", found)
+	}
+	kittest.Change(c, "", "milan", &v1alpha1.ForeignCluster{}, func(fc *v1alpha1.ForeignCluster) {
+		fc.Spec.Trust = v1alpha1.TrustSameOwner
+	})
+	if found := policies(); len(found) > 0 {
+		t.Errorf("a consumer of the same owner has the NetworkPolicies %v", found)
+	}
+}
