@@ -53,6 +53,9 @@ func (r *Reconciler) readRemoteConfigs(ctx context.Context, p *pass) (*state, er
 			return nil, err
 		}
 	}
+	if len(p.remote) > 1 && p.remote[0].Spec.PublicKey != p.remote[1].Spec.PublicKey {
+		return r.differingKeys(ctx, p)
+	}
 	if len(p.remote) > 0 {
 		return nil, nil
 	}
@@ -69,6 +72,24 @@ func (r *Reconciler) readRemoteConfigs(ctx context.Context, p *pass) (*state, er
 	return pending(ReasonAwaitingNetworkConfig,
 		"The peer has not created a NetworkConfig yet: its ForeignCluster for this cluster must have networking "+
 			"Tunnel, too."), nil
+}
+
+// differingKeys returns the state of a peer whose NetworkConfigs have different keys. One of them may be of another
+// cluster that claims to be the peer, so that no tunnel is set up. A tunnel with one of the keys is kept, because the
+// keys also differ for a moment when the peer replaces its key.
+func (r *Reconciler) differingKeys(ctx context.Context, p *pass) (*state, error) {
+	current := pending(ReasonKeysDiffer, "The NetworkConfigs of the peer in namespaces %s and %s have different public "+
+		"keys: one of them may be of another cluster. If this lasts, disable the direction that the peer does not know of.",
+		p.remote[0].Namespace, p.remote[1].Namespace)
+	if p.tunnel != nil && slices.ContainsFunc(p.remote, func(config *v1alpha1.NetworkConfig) bool {
+		return config.Spec.PublicKey == p.tunnel.Spec.PublicKey
+	}) {
+		return current, nil
+	}
+	if alone, err := r.withoutRanges(ctx, p); err != nil || alone != nil && alone.phase == v1alpha1.PeeringError {
+		return alone, err
+	}
+	return current, nil
 }
 
 // objection returns the reason why this cluster does not accept the NetworkConfig of a peer; empty if

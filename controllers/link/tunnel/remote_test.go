@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -177,6 +178,45 @@ func TestBothDirectionsWithAPeerHaveWhatOneMayHave(t *testing.T) {
 	if mappings := rome.mappings(); len(mappings) != 1 {
 		t.Errorf("it has %d ranges, want 1", len(mappings))
 	}
+}
+
+func TestDifferingKeysGetNoTunnel(t *testing.T) {
+	claimed := func(key string) *v1alpha1.NetworkConfig {
+		return &v1alpha1.NetworkConfig{
+			ObjectMeta: metav1.ObjectMeta{Namespace: naming.TenantNamespace("milan"), Name: v1alpha1.NetworkConfigOfConsumer},
+			Spec:       v1alpha1.NetworkConfigSpec{ClusterID: milanID, PodCIDRs: []string{"10.2.0.0/16"}, PublicKey: key},
+		}
+	}
+	otherKey := base64.StdEncoding.EncodeToString(append(make([]byte, 31), 3))
+	t.Run("a new tunnel", func(t *testing.T) {
+		rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+		rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
+		rome.put(claimed(otherKey))
+		settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+		expectStatus(t, rome, v1alpha1.PeeringPending, ReasonKeysDiffer, "different public keys")
+		if rome.te() != nil {
+			t.Error("there is a tunnel")
+		}
+	})
+	t.Run("an existing tunnel", func(t *testing.T) {
+		rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+		settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+		before := rome.te().Spec
+		rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
+		rome.put(claimed(otherKey))
+		settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+		expectStatus(t, rome, v1alpha1.PeeringPending, ReasonKeysDiffer, "different public keys")
+		if tunnel := rome.te(); tunnel == nil || !same(tunnel.Spec, before) {
+			t.Errorf("the tunnel changes from %v to %v", before, tunnel)
+		}
+		kittest.Change(rome.Cluster, naming.TenantNamespace("milan"), v1alpha1.NetworkConfigOfConsumer,
+			&v1alpha1.NetworkConfig{}, func(config *v1alpha1.NetworkConfig) { config.Spec.PublicKey = before.PublicKey })
+		settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+		if reason := meta.FindStatusCondition(rome.fc().Status.Conditions, v1alpha1.ConditionNetworking).Reason; reason ==
+			ReasonKeysDiffer {
+			t.Error("equal keys are reported as different")
+		}
+	})
 }
 
 func TestThePeerMayRefuse(t *testing.T) {

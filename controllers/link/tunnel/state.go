@@ -46,6 +46,9 @@ const (
 	// ReasonNetworkConfigRefused means that the peer's NetworkConfig is invalid; the message has the cause. Correct the
 	// settings of the peer.
 	ReasonNetworkConfigRefused = "NetworkConfigRefused"
+	// ReasonKeysDiffer means that both directions of the peering have different public keys. If it lasts, disable the
+	// direction that the peer does not know of.
+	ReasonKeysDiffer = "KeysDiffer"
 	// ReasonPeerRefuses means that the peer refused the local NetworkConfig. See the condition in the cluster of the
 	// peer.
 	ReasonPeerRefuses = "PeerRefuses"
