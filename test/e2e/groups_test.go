@@ -47,6 +47,7 @@ func groups() []stepGroup {
 		{"install", installSteps},
 		{"peering", peeringSteps},
 		{"offloading", offloadingSteps},
+		{"tenancy", tenancySteps},
 		{"services", servicesSteps},
 		{"storage", storageSteps},
 		{"network", networkSteps},
@@ -132,6 +133,14 @@ var offloadingSteps = []step{
 	{name: "DrainsTheVirtualNode", from: peered, run: drainsTheVirtualNode},
 	{name: "CordonsTheCluster", from: peered, run: cordonsTheCluster},
 	{name: "UnoffloadingMovesPodsToTheConsumer", from: peered, run: unoffloadingMovesPodsToTheConsumer},
+}
+
+// tenancySteps run with a peer that the provider does not trust as an owner of both clusters.
+var tenancySteps = []step{
+	{name: "SelectNoNames", from: peered, run: tenantsSelectNoNames},
+	{name: "PodsAreWithinLimits", from: peered, run: tenantsPodsAreWithinLimits},
+	{name: "ObjectsAreWithinLimits", from: peered, run: tenantsObjectsAreWithinLimits},
+	{name: "TrustFollowsThePage", from: peered, run: trustFollowsThePage},
 }
 
 var servicesSteps = []step{

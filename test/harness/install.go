@@ -61,6 +61,8 @@ func (c *Cluster) Install(ctx context.Context, values ...string) error {
 		"--set", "clusterName=" + c.Name,
 		"--set", "server=" + c.Config.Host,
 		"--set-string", "images.tag=" + version,
+		// The clusters of a test have one owner, unless the test states something else.
+		"--set", "policy.trust=SameOwner",
 	}
 	for _, value := range values {
 		args = append(args, "--set", value)

@@ -52,7 +52,7 @@ func (e *Environment) StartControllers(t testing.TB, pod, account string, more .
 	args := append([]string{
 		"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 		"--cluster-name=" + ClusterName, "--namespace=" + Namespace, "--invitation-namespace=" + InvitationNamespace,
-		"--service-account=" + account,
+		"--service-account=" + account, "--policy-trust=SameOwner",
 		"--bind-address=" + loopback.String(), fmt.Sprintf("--secure-port=%d", port),
 		"--tls-cert-file=" + e.path("server.crt"), "--tls-private-key-file=" + e.path("server.key"),
 	}, more...)

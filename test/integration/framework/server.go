@@ -55,7 +55,7 @@ func (e *Environment) serverArgs(dataDir string, port int) []string {
 	return []string{
 		"--kubeconfig=" + e.account,
 		"--cluster-name=" + ClusterName, "--namespace=" + Namespace, "--invitation-namespace=" + InvitationNamespace,
-		"--server=" + AdvertisedServer,
+		"--server=" + AdvertisedServer, "--policy-trust=SameOwner",
 		"--bind-address=" + loopback.String(), fmt.Sprintf("--secure-port=%d", port),
 		"--tls-cert-file=" + e.path("server.crt"), "--tls-private-key-file=" + e.path("server.key"),
 		"--data-dir=" + dataDir,

@@ -1,0 +1,140 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// trustsAsTenant sets the trust of milan in rome to Tenant until the test ends, and waits until the offer states the
+// limits for pods.
+func trustsAsTenant(t *testing.T) {
+	t.Helper()
+	patchesPeerOnMilan(t, `{"trust":"Tenant"}`)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		result := milan.Kubectl(ctx, "patch", "foreigncluster", "rome", "--type=merge", "-p",
+			`{"spec":{"trust":"SameOwner","incomingPolicy":null}}`)
+		if result.Err != nil {
+			t.Error(result.Err)
+		}
+	})
+	isPrinted(t, rome, "get resourceoffer milan -n liqo-peer-milan -o jsonpath={.spec.pods}",
+		`{"maxGracePeriodSeconds":3600}`)
+}
+
+// tenantsSelectNoNames lets rome select a well-known name for a remote namespace, which milan refuses until its
+// administrator permits it.
+func tenantsSelectNoNames(t *testing.T) {
+	trustsAsTenant(t)
+	namespace := namespaceOn(t, rome)
+	offloadings := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
+	must(offloadings.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{
+		Spec: v1alpha1.NamespaceOffloadingSpec{
+			NamespaceMappingStrategy: v1alpha1.SelectedName, RemoteNamespaceName: "external-secrets",
+		},
+	}, metav1.CreateOptions{}))(t)
+	phase := func(want v1alpha1.OffloadingPhase, words string) {
+		t.Helper()
+		eventually(t, soon, "the offloading to be "+string(want), func(ctx context.Context) (bool, string, error) {
+			offloading, err := offloadings.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			text := show(offloading.Status)
+			return offloading.Status.Phase == want && strings.Contains(text, words), text, nil
+		})
+	}
+	phase(v1alpha1.OffloadingAllFailed, "spec.incomingPolicy.remoteNamespaces of ForeignCluster rome")
+	_, err := milan.Kube.CoreV1().Namespaces().Get(t.Context(), "external-secrets", metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("milan has the refused namespace: %v", err)
+	}
+	patchesPeerOnMilan(t, `{"incomingPolicy":{"remoteNamespaces":["external-*"]}}`)
+	phase(v1alpha1.OffloadingReady, "")
+}
+
+// tenantsPodsAreWithinLimits runs pods that milan refuses until its administrator permits what they set.
+func tenantsPodsAreWithinLimits(t *testing.T) {
+	trustsAsTenant(t)
+	o := offloaded(t, remoteOnly)
+	spec := podSpec("serve")
+	spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+	runPod(t, o.namespace, "tolerating", spec)
+	reportsOnPod(t, o.namespace, "tolerating", "spec.incomingPolicy.pods.tolerations of ForeignCluster rome")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "annotated", Annotations: map[string]string{
+		"k8s.v1.cni.cncf.io/networks": "kube-system/storage",
+	}}, Spec: podSpec("serve")}
+	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+	reportsOnPod(t, o.namespace, "annotated", "spec.incomingPolicy.pods.metadataKeys of ForeignCluster rome")
+	pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "meshed", Annotations: map[string]string{
+		"sidecar.istio.io/inject": "false", "example.com/team": "a",
+	}}, Spec: podSpec("serve")}
+	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+	podReady(t, rome, o.namespace, "meshed")
+	remote := podReady(t, milan, o.remote, "meshed")
+	if _, has := remote.Annotations["sidecar.istio.io/inject"]; has || remote.Annotations["example.com/team"] != "a" {
+		t.Errorf("the remote pod has the annotations %v", remote.Annotations)
+	}
+	patchesPeerOnMilan(t, `{"incomingPolicy":{"pods":{"tolerations":["dedicated"]}}}`)
+	podReady(t, milan, o.remote, "tolerating")
+}
+
+// tenantsObjectsAreWithinLimits reflects Services that milan refuses, and compares the numbers of objects that it
+// permits.
+func tenantsObjectsAreWithinLimits(t *testing.T) {
+	trustsAsTenant(t)
+	o := offloaded(t, remoteOnly)
+	isPrinted(t, milan, "get resourcequota federation -n "+o.remote+
+		` -o jsonpath={.spec.hard['count/configmaps']},{.spec.hard['services.nodeports']}`, "100,0")
+	isPrinted(t, milan, "get networkpolicy federation -n "+o.remote+" -o jsonpath={.spec.policyTypes}",
+		`["Ingress","Egress"]`)
+	kubectl(t, rome, "create", "service", "externalname", "db", "-n", o.namespace, "--external-name=db.example.com")
+	kubectl(t, rome, "create", "service", "nodeport", "web", "-n", o.namespace, "--tcp=80")
+	for service, words := range map[string]string{"db": "externalName", "web": "services.nodeports"} {
+		eventually(t, soon, "an event on Service "+service, func(ctx context.Context) (bool, string, error) {
+			result := rome.Kubectl(ctx, "get", "events", "-n", o.namespace, "--field-selector=involvedObject.name="+service,
+				"-o", "jsonpath={.items[*].message}")
+			return strings.Contains(result.Stdout, words), result.Stdout, result.Err
+		})
+	}
+}
+
+// trustFollowsThePage runs the commands of the page on trust.
+func trustFollowsThePage(t *testing.T) {
+	trustsAsTenant(t)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if result := milan.Kubectl(ctx, "delete", "peeringtoken", "paris"); result.Err != nil {
+			t.Error(result.Err)
+		}
+	})
+	o := offloaded(t, remoteOnly)
+	if printed := runsThePage(t, milan, "trust.md", "namespace: trial", "namespace: "+o.remote); !strings.Contains(printed,
+		"SameOwner") {
+		t.Errorf("the commands print\n%s", printed)
+	}
+}
+
+// reportsOnPod waits until an event of a pod on rome contains words.
+func reportsOnPod(t *testing.T, namespace, name, words string) {
+	t.Helper()
+	eventually(t, soon, "an event on pod "+name+" with "+words, func(ctx context.Context) (bool, string, error) {
+		result := rome.Kubectl(ctx, "get", "events", "-n", namespace, "--field-selector=involvedObject.name="+name,
+			"-o", "jsonpath={.items[*].message}")
+		return strings.Contains(result.Stdout, words), result.Stdout, result.Err
+	})
+}
