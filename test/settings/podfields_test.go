@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"liqo.io/federation/apiserver/pattern"
 	"liqo.io/federation/apiserver/podspec"
 )
 
@@ -29,6 +30,9 @@ func TestEveryFieldOfAPodIsOnThePage(t *testing.T) {
 	fieldTable(&tables, reflect.TypeFor[corev1.PodSpec](), podspec.PodFields)
 	tables.WriteString("\n### Fields of containers\n\n")
 	fieldTable(&tables, reflect.TypeFor[corev1.Container](), podspec.ContainerFields)
+	tables.WriteString("\n### Labels and annotations\n\nTrust [Tenant](trust.md) limits those that control components of " +
+		"the provider:\n\n")
+	metadataTable(&tables)
 	tables.WriteString("\n")
 
 	path := filepath.Join("..", "..", "docs", "pods.md")
@@ -50,6 +54,24 @@ func TestEveryFieldOfAPodIsOnThePage(t *testing.T) {
 	}
 	if diff := cmp.Diff(tables.String(), got); diff != "" {
 		t.Errorf("docs/pods.md (-want +got); run with -update:\n%s", diff)
+	}
+}
+
+// metadataTable writes the rules for labels and annotations to page.
+func metadataTable(page *strings.Builder) {
+	page.WriteString("| keys | control | on the provider |\n| --- | --- | --- |\n")
+	handling := map[podspec.MetadataHandling]string{
+		podspec.MetadataLocal: "dropped", podspec.MetadataRefused: "the pod is refused",
+	}
+	for _, rule := range podspec.MetadataRules {
+		var keys []string
+		for _, domain := range rule.Domains {
+			keys = append(keys, "`"+domain+"/…`")
+		}
+		for _, key := range rule.Keys {
+			keys = append(keys, "`"+strings.ReplaceAll(key, pattern.Any, "…")+"`")
+		}
+		fmt.Fprintf(page, "| %s | %s | %s |\n", strings.Join(keys, ", "), rule.Controls, handling[rule.Handling])
 	}
 }
 
