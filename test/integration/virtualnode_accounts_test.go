@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -30,7 +31,8 @@ func TestVirtualKubeletMayRequestTokensOfAccountsOfItsPods(t *testing.T) {
 	must(t)(env.Kube.RbacV1().RoleBindings(peer).Create(t.Context(), bindingOf("federation-peer-manager", manager),
 		metav1.CreateOptions{}))
 	env.StartControllers(t, "accounts", controllerManager, "--controllers=virtual-node", "--leader-elect=false",
-		"--virtual-kubelet-image=federation-virtual-kubelet", "--consumer-api-server=https://192.0.2.7:6443")
+		"--virtual-kubelet-image=liqo.io/federation-virtual-kubelet:"+compatibility.Version,
+		"--consumer-api-server=https://192.0.2.7:6443")
 
 	shop := env.MakeNamespace(t)
 	mark := func(patch string) {
