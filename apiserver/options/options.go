@@ -62,8 +62,8 @@ type Options struct {
 
 	// Namespace is the installation namespace.
 	Namespace string
-	// InvitationNamespace is the namespace of the ServiceAccounts whose tokens invitations contain. It
-	// must not be Namespace.
+	// InvitationNamespace is the namespace of the ServiceAccounts whose tokens invitations contain, and
+	// of the Secrets with the invitations of providers. It must not be Namespace.
 	InvitationNamespace string
 	// ClusterName is the name that the local cluster presents to its peers.
 	ClusterName string
@@ -152,7 +152,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Name that this cluster presents to its peers: a DNS label of at most 40 characters. Required.")
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Installation namespace, the namespace of the chart's release.")
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace,
-		"Namespace of the ServiceAccounts whose tokens invitations contain. It must have no other ServiceAccounts.")
+		"Namespace of the ServiceAccounts whose tokens invitations contain, and of the Secrets with the invitations of "+
+			"providers. It must have no other ServiceAccounts.")
 	fs.StringVar(&o.AdvertisedServer, "server", o.AdvertisedServer,
 		"The https URL at which consumers reach the Kubernetes API of this cluster, for example "+
 			"https://api.example.com:6443. Invitations contain it. If empty, only in-band invitations can be created.")

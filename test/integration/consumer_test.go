@@ -67,8 +67,8 @@ func makePeeringConsumer(t *testing.T, name string) *peeringConsumer {
 	return &peeringConsumer{
 		Environment: env, federation: federation, proxy: env.StartProxy(t), name: name, clock: clock.RealClock{},
 		outgoing: consumer.Config{
-			ClusterID: thatID, ClusterName: "consumer", Namespace: framework.Namespace, IdentityLifetime: time.Hour,
-			Account: account,
+			ClusterID: thatID, ClusterName: "consumer", InvitationNamespace: framework.InvitationNamespace,
+			IdentityLifetime: time.Hour, Account: account,
 		},
 		incoming: provider.Config{
 			Mode: identity.ModeCertificate, Account: account, InvitationNamespace: framework.InvitationNamespace,
@@ -88,7 +88,7 @@ func (b *peeringConsumer) run(t *testing.T) {
 		return remote.NewClients(config)
 	})
 	runManager(t, b.Admin, func(manager ctrl.Manager) error {
-		invitations, err := consumer.InvitationCache(manager, framework.Namespace)
+		invitations, err := consumer.InvitationCache(manager, framework.InvitationNamespace)
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func TestPeerThroughTheAggregator(t *testing.T) {
 	env := framework.Get(t)
 	ctx := t.Context()
 	clusters := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().ForeignClusters()
-	secrets := env.Kube.CoreV1().Secrets(framework.Namespace)
+	secrets := env.Kube.CoreV1().Secrets(framework.InvitationNamespace)
 
 	first, err := clusters.CreatePeer(ctx, "genoa", genoa(), metav1.CreateOptions{})
 	if err != nil {
@@ -111,7 +111,7 @@ func finish(t *testing.T, env *framework.Environment, name string) {
 		metav1.PatchOptions{}); err != nil {
 		t.Error(err)
 	}
-	if err := env.Kube.CoreV1().Secrets(framework.Namespace).Delete(t.Context(), "invitation-"+name,
+	if err := env.Kube.CoreV1().Secrets(framework.InvitationNamespace).Delete(t.Context(), "invitation-"+name,
 		metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
@@ -141,7 +141,7 @@ func TestPeerDryRunAndRefusalsLeaveNothing(t *testing.T) {
 	if _, err := client.Get(t.Context(), "pisa", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a foreign cluster is left behind: %v", err)
 	}
-	if _, err := env.Kube.CoreV1().Secrets(framework.Namespace).Get(t.Context(), "invitation-pisa",
+	if _, err := env.Kube.CoreV1().Secrets(framework.InvitationNamespace).Get(t.Context(), "invitation-pisa",
 		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a Secret is left behind: %v", err)
 	}
@@ -240,7 +240,7 @@ func TestTokenNeverLogged(t *testing.T) {
 			}
 		}
 	}
-	if err := env.Kube.CoreV1().Secrets(framework.Namespace).Delete(t.Context(), "invitation-siena",
+	if err := env.Kube.CoreV1().Secrets(framework.InvitationNamespace).Delete(t.Context(), "invitation-siena",
 		metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}

@@ -53,7 +53,7 @@ func revisions(t *testing.T, env *framework.Environment, namespace string) map[s
 		t.Fatal(err)
 	}
 	found["namespace "+namespace] = offloaded.ResourceVersion
-	secrets, err := env.Kube.CoreV1().Secrets(framework.Namespace).List(t.Context(), metav1.ListOptions{})
+	secrets, err := env.Kube.CoreV1().Secrets(framework.InvitationNamespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

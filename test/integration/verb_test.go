@@ -66,7 +66,7 @@ func TestVerbDoesNotOverwriteAppliedFields(t *testing.T) {
 		!strings.Contains(output, "spec.disconnectTimeoutSeconds") {
 		t.Errorf("an applied timeout was changed: %s, %v", output, err)
 	}
-	if _, err := env.Kube.CoreV1().Secrets(framework.Namespace).Get(t.Context(), "invitation-prato",
+	if _, err := env.Kube.CoreV1().Secrets(framework.InvitationNamespace).Get(t.Context(), "invitation-prato",
 		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a refused POST leaves a Secret: %v", err)
 	}

@@ -365,7 +365,7 @@ func (p *process) live() {
 		panic(err)
 	}
 	cached, live := manager.GetClient(), manager.GetAPIReader()
-	invitations, err := consumer.InvitationCache(manager, installation)
+	invitations, err := consumer.InvitationCache(manager, invitationNamespace)
 	if err != nil {
 		panic(err)
 	}
@@ -373,7 +373,7 @@ func (p *process) live() {
 	outgoing := &consumer.Config{
 		Client: cached, Live: live, Invitations: invitations, Events: &record.FakeRecorder{}, Peers: peers,
 		Volumes: fakes.NoVolumes{}, ClusterID: s.id, ClusterName: s.name, IdentityLifetime: identity.DefaultLifetime,
-		Namespace: installation, Account: account,
+		InvitationNamespace: invitationNamespace, Account: account,
 	}
 	incoming := &provider.Config{
 		Client: cached, Live: live, Events: &record.FakeRecorder{}, Mode: s.mode, Account: account,

@@ -155,7 +155,7 @@ func (w *world) invite(t *testing.T, provider, consumer *side, token string, bou
 	provider.add(t, key{accounts, invitationNamespace, account}, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		OwnerReferences: []metav1.OwnerReference{{Kind: "PeeringToken", Name: "token-" + token, UID: id}},
 	}})
-	consumer.add(t, key{secrets, installation, naming.InvitationSecret(provider.name)}, &corev1.Secret{
+	consumer.add(t, key{secrets, invitationNamespace, naming.InvitationSecret(provider.name)}, &corev1.Secret{
 		Type: v1alpha1.SecretTypeInvitation,
 		Data: map[string][]byte{v1alpha1.InvitationTokenKey: []byte(tokenFor(bearerPrefix+account, time.Hour))},
 	})

@@ -55,8 +55,8 @@ type Config struct {
 	IdentityLifetime time.Duration
 	// ControlProxy connects to providers whose spec.mode is InBand.
 	ControlProxy ControlProxy
-	// Namespace is the installation namespace, which has the Secrets with invitations.
-	Namespace string
+	// InvitationNamespace is the namespace of the Secrets with invitations.
+	InvitationNamespace string
 	// Account is the ServiceAccount of the controllers. The steps grant it access to Secrets and
 	// workloads in peer namespaces.
 	Account types.NamespacedName
@@ -69,8 +69,8 @@ func (c *Config) Steps() []foreigncluster.Step {
 	}
 }
 
-// InvitationCache adds a cache to the manager that contains the Secrets with invitations in the
-// installation namespace, and no other Secrets.
+// InvitationCache adds a cache to the manager that contains the Secrets with invitations in their
+// namespace, and no other Secrets.
 func InvitationCache(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	return kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {
@@ -89,7 +89,7 @@ func (c *Config) warn(fc *v1alpha1.ForeignCluster, reason, message string) {
 // the Secret does not exist or is not of type federation.liqo.io/invitation.
 func (c *Config) invitationSecret(ctx context.Context, fc *v1alpha1.ForeignCluster) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	key := types.NamespacedName{Namespace: c.Namespace, Name: fc.Spec.InvitationSecretName}
+	key := types.NamespacedName{Namespace: c.InvitationNamespace, Name: fc.Spec.InvitationSecretName}
 	return secret, c.Invitations.Get(ctx, key, secret)
 }
 

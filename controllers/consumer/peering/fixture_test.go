@@ -101,7 +101,8 @@ func newConsumer(t *testing.T, objects ...client.Object) *consumer {
 	c.Config = &Config{
 		Client: c.Controller, Live: c.Cluster, Invitations: c.Cluster, Events: recorder{done: &c.done},
 		Peers: &connections{Peers: remote.NewPeersWith(c.connect), of: c}, Volumes: c,
-		ClusterID: romeID, ClusterName: "rome", IdentityLifetime: 24 * time.Hour, Namespace: "liqo", Account: account,
+		ClusterID: romeID, ClusterName: "rome", IdentityLifetime: 24 * time.Hour,
+		InvitationNamespace: "liqo-invitations", Account: account,
 	}
 	return c
 }
@@ -192,7 +193,7 @@ func (c *consumer) secret() *corev1.Secret {
 // invitation returns the Secret of the invitation; nil if there is none.
 func (c *consumer) invitation() *corev1.Secret {
 	c.t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "invitation-milan"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-invitations", Name: "invitation-milan"}}
 	if !c.Has(secret) {
 		return nil
 	}

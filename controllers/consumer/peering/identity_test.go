@@ -30,7 +30,7 @@ func token(subject string, expires time.Time) string {
 
 func invitationSecret(content string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "invitation-milan"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-invitations", Name: "invitation-milan"},
 		Type:       v1alpha1.SecretTypeInvitation,
 		Data:       map[string][]byte{v1alpha1.InvitationTokenKey: []byte(content)},
 	}

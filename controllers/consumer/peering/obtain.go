@@ -122,9 +122,9 @@ func (s *identityStep) invitation(
 	secret, err := s.invitationSecret(ctx, fc)
 	if err != nil {
 		return nil, deny(p, v1alpha1.PeeringError, missing,
-			"%sSecret %s with the invitation was not found in the installation namespace, or is not of type %s: request "+
+			"%sSecret %s with the invitation was not found in namespace %s, or is not of type %s: request "+
 				"an invitation from the provider's administrator, and POST it to the subresource peer of this ForeignCluster.",
-			expired, fc.Spec.InvitationSecretName, v1alpha1.SecretTypeInvitation)
+			expired, fc.Spec.InvitationSecretName, s.InvitationNamespace, v1alpha1.SecretTypeInvitation)
 	}
 	invited, err := readInvitation(secret)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestObjectsRequestPassesOverTheirForeignCluster(t *testing.T) {
 		{"in another namespace", ofPeering, &v1alpha1.VirtualNode{ObjectMeta: of("shop", "milan")}, nil},
 		{"with the label", ofLabel, &corev1.Namespace{ObjectMeta: labelled}, []string{"milan"}},
 		{"without the label", ofLabel, &rbacv1.RoleBinding{ObjectMeta: of("shop", "x")}, nil},
-		{"an invitation", r.invitedBy, &corev1.Secret{ObjectMeta: of("liqo", "invitation-milan")}, []string{"milan"}},
+		{"an invitation", r.invitedBy, &corev1.Secret{ObjectMeta: of("liqo-invitations", "invitation-milan")}, []string{"milan"}},
 		{"another invitation", r.invitedBy, &corev1.Secret{ObjectMeta: of("liqo", "invitation-turin")}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

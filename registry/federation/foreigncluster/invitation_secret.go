@@ -26,7 +26,7 @@ import (
 // undoTimeout is the maximum time to undo the change of a Secret after a failed request.
 const undoTimeout = 10 * time.Second
 
-// invitations stores the tokens of accepted invitations in Secrets of the installation namespace. A Secret is created
+// invitations stores the tokens of accepted invitations in Secrets of the namespace of invitations. A Secret is created
 // before its ForeignCluster, so it has no owner reference. The foreigncluster controller deletes it.
 type invitations struct {
 	secrets corev1client.SecretInterface

@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	namespace   = "liqo"
+	namespace   = "liqo-invitations"
 	romeID      = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
 	milanID     = "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11"
 	otherID     = "9a4b0a8e-5a3e-4a53-8f2e-6b1f1f1f2c22"

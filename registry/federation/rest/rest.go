@@ -69,9 +69,9 @@ type StorageProvider struct {
 	// Alone is true if no other server writes to the same etcd.
 	Alone bool
 
-	// Namespace is the installation namespace, which contains the Secrets of invitations.
+	// Namespace is the installation namespace.
 	Namespace string
-	// InvitationNamespace is the namespace with the ServiceAccounts of invitations.
+	// InvitationNamespace is the namespace with the ServiceAccounts and the Secrets of invitations.
 	InvitationNamespace string
 	// ClusterName is the name of the local cluster, after which peers name its ForeignCluster.
 	ClusterName string
@@ -200,7 +200,8 @@ func (p StorageProvider) v1alpha1(
 		return nil, table.err
 	}
 	table.storages["addressmappings"] = mappings
-	table.storages["foreignclusters/peer"] = foreigncluster.NewPeerREST(clusters, core.Secrets(p.Namespace), plans)
+	table.storages["foreignclusters/peer"] = foreigncluster.NewPeerREST(clusters, core.Secrets(p.InvitationNamespace),
+		plans)
 	table.storages["peeringtokens/invitation"] = peeringtoken.NewInvitationREST(tokens,
 		core.ServiceAccounts(p.InvitationNamespace), peeringtoken.Provider{
 			ClusterName: p.ClusterName,

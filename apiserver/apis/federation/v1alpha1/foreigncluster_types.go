@@ -79,7 +79,7 @@ type ForeignClusterSpec struct {
 	// +optional
 	ProxyURL string `json:"proxyURL,omitempty" protobuf:"bytes,6,opt,name=proxyURL"`
 	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the
-	// installation namespace, whose key token holds the token of the invitation. It is required
+	// namespace of invitations, whose key token holds the token of the invitation. It is required
 	// until the provider has issued an identity. The verb peer creates the Secret and sets this
 	// field.
 	// +optional

@@ -52,7 +52,7 @@ type Options struct {
 	ClusterName string
 	// Namespace is the namespace of the installation.
 	Namespace string
-	// InvitationNamespace is the namespace of the ServiceAccounts of invitations.
+	// InvitationNamespace is the namespace of the ServiceAccounts and Secrets of invitations.
 	InvitationNamespace string
 	// StorageNamespace is the namespace of the CSIStorageCapacities of the virtual StorageClass, and of
 	// the intermediate claims for which its local volumes are provisioned.
@@ -138,7 +138,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace,
 		"Installation namespace, with the programs and the objects that no peer may read.")
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace,
-		"Namespace of the ServiceAccounts whose tokens invitations contain.")
+		"Namespace of the ServiceAccounts whose tokens invitations contain, and of the Secrets with the invitations of "+
+			"providers.")
 	fs.StringVar(&o.StorageNamespace, "storage-namespace", o.StorageNamespace,
 		"Namespace of the CSIStorageCapacities of the virtual StorageClass, and of the claims that provision volumes in "+
 			"this cluster for virtual volumes. Only the controllers may create claims in it.")

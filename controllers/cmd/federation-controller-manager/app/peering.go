@@ -30,7 +30,7 @@ func initForeignCluster(ctx context.Context, config *Config) error {
 		return err
 	}
 	manager, options := config.manager, config.Options
-	invitations, err := consumer.InvitationCache(manager, options.Namespace)
+	invitations, err := consumer.InvitationCache(manager, options.InvitationNamespace)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func initForeignCluster(ctx context.Context, config *Config) error {
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Invitations: invitations, Events: events,
 		Peers: config.Peers, Volumes: storage.NewUnoffloader(shared),
 		ClusterID: config.ClusterID, ClusterName: options.ClusterName, IdentityLifetime: options.IdentityLifetime,
-		ControlProxy: options.ControlProxy, Namespace: options.Namespace, Account: account,
+		ControlProxy: options.ControlProxy, InvitationNamespace: options.InvitationNamespace, Account: account,
 	}
 	incoming := &provider.Config{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: events,
