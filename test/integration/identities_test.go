@@ -48,6 +48,8 @@ func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenan
 		{c.remote, "federation-remote-namespace", userSubject(c.user)},
 		{c.remote, "federation-remote-namespace-manager", own},
 		{c.peer, "federation-peer-manager", own},
+		{c.peer, "federation-virtual-kubelet-peer", rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName,
+			Name: "system:serviceaccounts:" + c.peer}},
 	} {
 		must(t)(env.Kube.RbacV1().RoleBindings(b.namespace).Create(t.Context(), bindingOf(b.role, b.subject),
 			metav1.CreateOptions{}))

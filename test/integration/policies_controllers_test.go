@@ -270,7 +270,7 @@ func makeNode(t *testing.T, env *framework.Environment, name, kind string) {
 	})
 }
 
-func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
+func TestPoliciesKeepAVirtualKubeletToItsOwnNode(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	peer := makeNamespaceOf(t, env, peerOf("prato"), v1alpha1.RolePeer, "prato")
@@ -278,15 +278,22 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 	plain := env.MakeNamespace(t)
 	env.ServiceAccount(t, plain, "default")
 	makeNode(t, env, "liqo-prato", v1alpha1.TypeVirtualNode)
+	makeNode(t, env, "liqo-pistoia", v1alpha1.TypeVirtualNode)
 	makeNode(t, env, "worker-of-prato", "")
 	ordinary := onNode(t, env, plain, "ordinary", "worker-of-prato")
 	offloaded := onNode(t, env, plain, "offloaded", "liqo-prato")
+	elsewhere := onNode(t, env, plain, "elsewhere", "liqo-pistoia")
 	const name = "federation-virtual-kubelet-prato"
 	kube := kubeOf(t, env.ServiceAccount(t, peer, name))
 	bindEverywhere(t, env, "federation-"+name, "federation-virtual-kubelet",
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer})
 
 	core := kube.CoreV1()
+	// The Node of this account does not exist yet.
+	const second = "federation-virtual-kubelet-prato-2"
+	nodes := kubeOf(t, env.ServiceAccount(t, peer, second)).CoreV1().Nodes()
+	bindEverywhere(t, env, "federation-"+second, "federation-virtual-kubelet",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: second, Namespace: peer})
 	status := func(node string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := core.Nodes().Patch(ctx, node, types.MergePatchType,
@@ -294,10 +301,9 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 			return err
 		}
 	}
-	node := func(labels map[string]string) func(context.Context) error {
+	node := func(name string, labels map[string]string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := core.Nodes().Create(ctx,
-				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: labels}}, dryCreate)
+			_, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, dryCreate)
 			return err
 		}
 	}
@@ -308,32 +314,44 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 			return err
 		}
 	}
-	lease := func(namespace string) func(context.Context) error {
+	lease := func(namespace, name string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := kube.CoordinationV1().Leases(namespace).Create(ctx,
-				&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "liqo-prato"}}, dryCreate)
+				&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, dryCreate)
 			return err
 		}
+	}
+	deletePod := func(name string) func(context.Context) error {
+		return func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, name, dryDelete) }
 	}
 	leases := env.Kube.CoordinationV1().Leases(metav1.NamespaceSystem)
 	must(t)(leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}},
 		metav1.CreateOptions{}))
 	undo(t, func(ctx context.Context) error { return leases.Delete(ctx, "kube-scheduler", metav1.DeleteOptions{}) })
-	const virtual, onVirtualNodes = "only virtual nodes", "only pods on virtual nodes"
+	virtual := map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode}
+	const virtualNodes, onVirtualNodes, ownNode, ownPods, ownLeases = "only virtual nodes", "only pods on virtual nodes",
+		"its own Node only", "on its own Node only", "the Lease of its own Node and its own Lease only"
 	expect(t, []attempt{
-		{"makes a virtual node", "", node(map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode})},
-		{"makes another node", virtual, node(nil)},
-		{"updates the status of a virtual node", "", status("liqo-prato")},
-		{"updates the status of another node", virtual, status("worker-of-prato")},
-		{"updates the status of a pod of a virtual node", "", podStatus(offloaded)},
+		{"makes its virtual node", "", node("liqo-prato-2", virtual)},
+		{"makes the virtual node of another", ownNode, node("liqo-prato-3", virtual)},
+		{"makes another node", virtualNodes, node("liqo-prato-2", nil)},
+		{"updates the status of its virtual node", "", status("liqo-prato")},
+		{"updates the status of another virtual node", ownNode, status("liqo-pistoia")},
+		{"updates the status of another node", virtualNodes, status("worker-of-prato")},
+		{"updates the status of a pod of its virtual node", "", podStatus(offloaded)},
+		{"updates the status of a pod of another virtual node", ownPods, podStatus(elsewhere)},
 		{"updates the status of another pod", onVirtualNodes, podStatus(ordinary)},
-		{"deletes a pod of a virtual node", "", func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, offloaded, dryDelete) }},
-		{"deletes another pod", onVirtualNodes, func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, ordinary, dryDelete) }},
-		{"renews the lease of a node", "", lease(corev1.NamespaceNodeLease)},
-		{"renews its own lease", "", lease(peer)},
-		{"takes the lease of another virtual kubelet", "in its own namespace only", lease(other)},
-		{"takes a lease of another namespace", "in its own namespace only", lease(metav1.NamespaceSystem)},
-		{"takes the scheduler's lease", "in its own namespace only", func(ctx context.Context) error {
+		{"deletes a pod of its virtual node", "", deletePod(offloaded)},
+		{"deletes a pod of another virtual node", ownPods, deletePod(elsewhere)},
+		{"deletes another pod", onVirtualNodes, deletePod(ordinary)},
+		{"renews the lease of its node", "", lease(corev1.NamespaceNodeLease, "liqo-prato")},
+		{"renews the lease of another virtual node", ownLeases, lease(corev1.NamespaceNodeLease, "liqo-pistoia")},
+		{"renews the lease of another node", ownLeases, lease(corev1.NamespaceNodeLease, "worker-of-prato")},
+		{"renews its own lease", "", lease(peer, name)},
+		{"takes the lease of another virtual kubelet of its provider", ownLeases, lease(peer, second)},
+		{"takes the lease of another virtual kubelet", ownLeases, lease(other, name)},
+		{"takes a lease of another namespace", ownLeases, lease(metav1.NamespaceSystem, "liqo-prato")},
+		{"takes the scheduler's lease", ownLeases, func(ctx context.Context) error {
 			held, err := kube.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})
 			if err == nil {
 				held.Spec.HolderIdentity = &held.Name

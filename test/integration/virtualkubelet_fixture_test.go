@@ -86,6 +86,9 @@ func (o *offload) grant(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	must(t)(bindings.RoleBindings(o.peer).Create(t.Context(), bindingOf("federation-virtual-kubelet-peer",
+		rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:" + o.peer}),
+		metav1.CreateOptions{}))
 	if _, err := bindings.RoleBindings(o.remote).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "federation-remote-namespace"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: o.peer}},

@@ -12,11 +12,15 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// managerRole is the name of the ClusterRole that is bound to the controllers in each peer namespace,
-// and of the RoleBinding. It permits them to read Secrets and to run workloads in that namespace.
-const managerRole = "federation-peer-manager"
+// The ClusterRoles that are bound in each peer namespace, which are also the names of the RoleBindings.
+const (
+	// managerRole permits the controllers to read Secrets and to run workloads in the namespace.
+	managerRole = "federation-peer-manager"
+	// kubeletRole permits the virtual kubelets to read the VirtualNodes and NamespaceMaps of their provider.
+	kubeletRole = "federation-virtual-kubelet-peer"
+)
 
-// namespaceStep ensures the peer namespace, and the RoleBinding of the controllers in it.
+// namespaceStep ensures the peer namespace, and the RoleBindings of the controllers and of virtual kubelets in it.
 type namespaceStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.
@@ -28,6 +32,9 @@ func (s *namespaceStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (
 	namespace := naming.PeerNamespace(p.ForeignCluster.Name)
 	p.ForeignCluster.Status.PeerNamespace = namespace
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.Account.Namespace, Name: s.Account.Name}
+	kubelets := rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName,
+		Name: "system:serviceaccounts:" + namespace}
 	return foreigncluster.Continue, foreigncluster.EnsureRoleBindings(ctx, s.Client,
-		foreigncluster.RoleBinding(namespace, managerRole, account))
+		foreigncluster.RoleBinding(namespace, managerRole, account),
+		foreigncluster.RoleBinding(namespace, kubeletRole, kubelets))
 }

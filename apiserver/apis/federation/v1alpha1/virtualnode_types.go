@@ -33,8 +33,8 @@ type VirtualNode struct {
 type VirtualNodeSpec struct {
 	// clusterID is the UID of the namespace kube-system of the provider. It cannot change.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
-	// nodeName is the name of the Node, which begins with liqo- and has at most 63 characters. It
-	// cannot change.
+	// nodeName is the name of the Node: liqo- and the name of the VirtualNode, at most 63
+	// characters. It cannot change.
 	NodeName string `json:"nodeName" protobuf:"bytes,2,opt,name=nodeName"`
 	// offerName is the name of the ResourceOffer in the same namespace that the node represents.
 	// The VirtualNode is deleted when the offer is withdrawn or refused. Empty means that it does

@@ -165,6 +165,7 @@ func TestValidateVirtualNode(t *testing.T) {
 	spec := map[string]wrong[*federation.VirtualNode]{
 		"no resources":                     {func(n *federation.VirtualNode) { n.Spec.Resources = nil }, []string{"spec.resources"}},
 		"a node like others":               {func(n *federation.VirtualNode) { n.Spec.NodeName = "milan" }, []string{"spec.nodeName"}},
+		"the node of another virtual node": {func(n *federation.VirtualNode) { n.Spec.NodeName = "liqo-turin" }, []string{"spec.nodeName"}},
 		"a path as an offer":               {func(n *federation.VirtualNode) { n.Spec.OfferName = "a/b" }, []string{"spec.offerName"}},
 		"a path as an offered node":        {func(n *federation.VirtualNode) { n.Spec.OfferedNode = "a/b" }, []string{"spec.offeredNode"}},
 		"an offered node without an offer": {func(n *federation.VirtualNode) { n.Spec.OfferName = "" }, []string{"spec.offerName"}},

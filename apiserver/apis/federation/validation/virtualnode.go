@@ -5,7 +5,6 @@ package validation
 
 import (
 	"fmt"
-	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,10 +21,10 @@ const maxNodeName = 63
 func ValidateVirtualNode(node *federation.VirtualNode) field.ErrorList {
 	errs := clusterMetadata(node, true)
 	// Only creations are validated: VirtualNodes that an older version stored may have other names.
-	if name := node.Spec.NodeName; name != "" && !strings.HasPrefix(name, v1alpha1.VirtualNodePrefix) {
+	wanted := v1alpha1.VirtualNodePrefix + node.Name
+	if name := node.Spec.NodeName; name != "" && node.Name != "" && name != wanted {
 		errs = append(errs, field.Invalid(specPath.Child("nodeName"), name,
-			fmt.Sprintf("must begin with %s: virtual kubelets may update pods only on such nodes",
-				v1alpha1.VirtualNodePrefix)))
+			fmt.Sprintf("must be %s: a virtual kubelet may write only the Node that is named after its VirtualNode", wanted)))
 	}
 	return append(errs, virtualNodeSpec(&node.Spec)...)
 }
