@@ -11,6 +11,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,6 +22,8 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -43,6 +47,9 @@ func TestNoEscalateBind(t *testing.T) {
 	plain, offloaded := env.MakeNamespace(t), env.MakeNamespace(t)
 	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), offloaded, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`), metav1.PatchOptions{}))
+	must(t)(federationOf(t, env.Admin).FederationV1alpha1().NamespaceOffloadings(offloaded).Create(t.Context(),
+		&v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}},
+		metav1.CreateOptions{}))
 	rbac := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).RbacV1()
 	for namespace, role := range map[string]string{plain: "federation-remote-namespace",
 		remote: "federation-remote-namespace", offloaded: "federation-remote-namespace"} {
@@ -365,13 +372,13 @@ func TestPoliciesKeepAVirtualKubeletToItsOwnNode(t *testing.T) {
 func TestPoliciesKeepTheIdentitySignerToItsOwnRequests(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
-	request := func(name string) *certificatesv1.CertificateSigningRequest {
+	request := func(name string, groups ...string) *certificatesv1.CertificateSigningRequest {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
 		der, err := x509.CreateCertificateRequest(rand.Reader,
-			&x509.CertificateRequest{Subject: pkix.Name{CommonName: "mallory"}}, key)
+			&x509.CertificateRequest{Subject: pkix.Name{CommonName: "mallory", Organization: groups}}, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -419,6 +426,11 @@ func TestPoliciesKeepTheIdentitySignerToItsOwnRequests(t *testing.T) {
 			return err
 		}},
 	})
+	// kube-apiserver itself refuses the group that has all permissions.
+	_, err = signer.Create(t.Context(), request("masters", "system:masters"), dryCreate)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "system:masters") {
+		t.Errorf("a certificate of the group system:masters: got %v, want Forbidden", err)
+	}
 }
 
 func TestPoliciesKeepTheQueuesOfPeersForPeers(t *testing.T) {
@@ -460,6 +472,11 @@ func TestPoliciesKeepStolenAccountsFromOthers(t *testing.T) {
 	installPolicies(t, env)
 	remote := makeNamespaceOf(t, env, "remote-of-siena", v1alpha1.RoleRemoteNamespace, "siena")
 	peer := makeNamespaceOf(t, env, peerOf("siena"), v1alpha1.RolePeer, "siena")
+	for _, policy := range strings.Split(env.Chart(t, "rbac-storage-consumer.yaml"), "\n---\n") {
+		if strings.Contains(policy, "\n  name: federation-csidrivers\n") {
+			env.Kubectl(t, policy, "apply", "-f", "-")
+		}
+	}
 	bindEverywhere(t, env, "stolen-controller-manager", "cluster-admin",
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace})
 	bindEverywhere(t, env, "stolen-apiserver", "cluster-admin",
@@ -478,23 +495,60 @@ func TestPoliciesKeepStolenAccountsFromOthers(t *testing.T) {
 			return err
 		}
 	}
+	newPod := func(name string, change func(*corev1.PodSpec)) *corev1.Pod {
+		spec := corev1.PodSpec{
+			AutomountServiceAccountToken: ptr.To(false),
+			Containers:                   []corev1.Container{{Name: "main", Image: "example.com/shop"}},
+		}
+		change(&spec)
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	}
 	pod := func(namespace string, change func(*corev1.PodSpec)) func(context.Context) error {
 		return func(ctx context.Context) error {
-			spec := corev1.PodSpec{
-				AutomountServiceAccountToken: ptr.To(false),
-				Containers:                   []corev1.Container{{Name: "main", Image: "example.com/shop"}},
-			}
-			change(&spec)
-			_, err := manager.CoreV1().Pods(namespace).Create(ctx,
-				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: spec}, dryCreate)
+			_, err := manager.CoreV1().Pods(namespace).Create(ctx, newPod("new", change), dryCreate)
 			return err
 		}
 	}
+	volume := func(source corev1.VolumeSource) func(*corev1.PodSpec) {
+		return func(spec *corev1.PodSpec) { spec.Volumes = []corev1.Volume{{Name: "new", VolumeSource: source}} }
+	}
+	projected := func(source corev1.VolumeProjection) func(*corev1.PodSpec) {
+		sources := []corev1.VolumeProjection{source}
+		return volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}})
+	}
 	token := func(audience string) func(*corev1.PodSpec) {
-		return func(spec *corev1.PodSpec) {
-			spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: audience}}},
-			}}}}
+		return projected(corev1.VolumeProjection{
+			ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: audience},
+		})
+	}
+	privileged := func(spec *corev1.PodSpec) {
+		spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+	}
+	as := func(*corev1.PodSpec) {}
+	env.ServiceAccount(t, remote, "operator")
+	// The provider created these pods.
+	for name, change := range map[string]func(*corev1.PodSpec){"ordinary": as, "privileged": privileged,
+		"with-token": token("")} {
+		must(t)(env.Kube.CoreV1().Pods(remote).Create(t.Context(), newPod(name, change), metav1.CreateOptions{}))
+	}
+	image := func(name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := manager.CoreV1().Pods(remote).Patch(ctx, name, types.JSONPatchType,
+				[]byte(`[{"op":"replace","path":"/spec/containers/0/image","value":"busybox"}]`), dryPatch)
+			return err
+		}
+	}
+	addContainer := func(name string, security *corev1.SecurityContext) func(context.Context) error {
+		return func(ctx context.Context) error {
+			found, err := manager.CoreV1().Pods(remote).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			common := corev1.EphemeralContainerCommon{Name: "shell", Image: "busybox", SecurityContext: security,
+				TerminationMessagePolicy: corev1.TerminationMessageReadFile}
+			found.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: common}}
+			_, err = manager.CoreV1().Pods(remote).UpdateEphemeralContainers(ctx, name, found, dryUpdate)
+			return err
 		}
 	}
 	deployment := func(namespace string, change func(*corev1.PodSpec)) func(context.Context) error {
@@ -511,16 +565,28 @@ func TestPoliciesKeepStolenAccountsFromOthers(t *testing.T) {
 			}
 			change(&template.Spec)
 			_, err := manager.AppsV1().Deployments(namespace).Create(ctx, &appsv1.Deployment{
-				ObjectMeta: metav1.ObjectMeta{Name: "new"},
+				ObjectMeta: metav1.ObjectMeta{Name: "federation-virtual-kubelet-siena"},
 				Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
 			}, dryCreate)
 			return err
 		}
 	}
-	const secretTypes, node, tokens, kubelets = "only Secrets of the types", "must not have access to its node",
-		"must not have a token", "only Deployments of virtual kubelets"
-	as := func(*corev1.PodSpec) {}
-	expect(t, []attempt{
+	projectedSecret := func(name string) func(*corev1.PodSpec) {
+		return projected(corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: name},
+		}})
+	}
+	variable := func(spec *corev1.PodSpec) {
+		spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{
+			SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "password"}, Key: "a",
+			},
+		}}}
+	}
+	root := volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})
+	const secretTypes, node, tokens, kubelets, mounted = "only Secrets of the types", "must not have access to its node",
+		"must not have a token", "only Deployments of virtual kubelets", "must mount its identity only"
+	expect(t, append(bindAttempts(t, env, manager, remote, peer), []attempt{
 		{"the controllers store an identity", "", secret(manager, v1alpha1.SecretTypeIdentity)},
 		{"the controllers store keys of the gateway", "", secret(manager, v1alpha1.SecretTypeWireGuard)},
 		{"the controllers store a certificate of a mover", "", secret(manager, corev1.SecretTypeTLS)},
@@ -536,22 +602,115 @@ func TestPoliciesKeepStolenAccountsFromOthers(t *testing.T) {
 		{"the controllers create a pod with the token of its account", tokens, pod(remote, func(s *corev1.PodSpec) { s.AutomountServiceAccountToken = nil })},
 		{"the controllers create a pod in the network of its node", node, pod(remote, func(s *corev1.PodSpec) { s.HostNetwork = true })},
 		{"the controllers create a pod with the processes of its node", node, pod(remote, func(s *corev1.PodSpec) { s.HostPID = true })},
-		{"the controllers create a privileged pod", node, pod(remote, func(s *corev1.PodSpec) {
-			s.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+		{"the controllers create a privileged pod", node, pod(remote, privileged)},
+		{"the controllers create a pod that may mount", node, pod(remote, func(s *corev1.PodSpec) {
+			s.Containers[0].SecurityContext = &corev1.SecurityContext{
+				Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}},
+			}
 		})},
+		{"the controllers create a pod of another account", "must have the account default", pod(remote, func(s *corev1.PodSpec) { s.ServiceAccountName = "operator" })},
 		{"the controllers create a privileged initContainer", node, pod(remote, func(s *corev1.PodSpec) {
-			s.InitContainers = []corev1.Container{{Name: "init", Image: "a", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}}
+			s.InitContainers = []corev1.Container{{Name: "init", Image: "a",
+				SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}}
 		})},
 		{"the controllers create a pod with a port of its node", node, pod(remote, func(s *corev1.PodSpec) {
 			s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 		})},
-		{"the controllers create a pod with files of its node", node, pod(remote, func(s *corev1.PodSpec) {
-			s.Volumes = []corev1.Volume{{Name: "root", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
-		})},
+		{"the controllers create a pod with files of its node", node, pod(remote, root)},
+		{"the controllers change a pod", "", image("ordinary")},
+		{"the controllers change a privileged pod", node, image("privileged")},
+		{"the controllers change a pod with a token", tokens, image("with-token")},
+		{"the controllers add a container", "", addContainer("ordinary", nil)},
+		{"the controllers add a privileged container", node, addContainer("ordinary", &corev1.SecurityContext{Privileged: ptr.To(true)})},
+		{"the controllers add a container to a pod with a token", tokens, addContainer("with-token", nil)},
 		{"the controllers deploy a virtual kubelet", "", deployment(peer, as)},
 		{"the controllers deploy a virtual kubelet elsewhere", kubelets, deployment(remote, as)},
 		{"the controllers deploy another image", kubelets, deployment(peer, func(s *corev1.PodSpec) { s.Containers[0].Image = "busybox" })},
 		{"the controllers deploy another command", kubelets, deployment(peer, func(s *corev1.PodSpec) { s.Containers[0].Command = []string{"sh"} })},
 		{"the controllers deploy another account", kubelets, deployment(peer, func(s *corev1.PodSpec) { s.ServiceAccountName = "default" })},
-	})
+		{"the controllers deploy the account of another virtual kubelet", kubelets, deployment(peer, func(s *corev1.PodSpec) {
+			s.ServiceAccountName = "federation-virtual-kubelet-siena-2"
+		})},
+		{"the controllers deploy a privileged virtual kubelet", node, deployment(peer, privileged)},
+		{"the controllers deploy a virtual kubelet in the network of its node", node, deployment(peer, func(s *corev1.PodSpec) { s.HostNetwork = true })},
+		{"the controllers deploy a virtual kubelet with files of its node", node, deployment(peer, root)},
+		{"the controllers deploy a virtual kubelet with its identity", "", deployment(peer, projectedSecret("identity"))},
+		{"the controllers deploy a virtual kubelet with another Secret", mounted, deployment(peer, projectedSecret("password"))},
+		{"the controllers deploy a virtual kubelet with another Secret in a variable", mounted, deployment(peer, variable)},
+		{"the controllers create a CSIDriver that gets tokens", "only CSIDriver", func(ctx context.Context) error {
+			_, err := manager.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
+				ObjectMeta: metav1.ObjectMeta{Name: "csi.example.com"},
+				Spec:       storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "any"}}},
+			}, dryCreate)
+			return err
+		}},
+	}...))
+}
+
+// bindAttempts returns an attempt for each role that the controller manager may bind and each kind of
+// namespaces. They are refused except in the namespaces of the table bound. In those, roles of others
+// are refused to the controller manager itself.
+func bindAttempts(
+	t *testing.T, env *framework.Environment, manager kubernetes.Interface, remote, peer string,
+) (attempts []attempt) {
+	t.Helper()
+	namespaces := map[place]string{
+		placeInstallation: framework.Namespace, placeInvitations: framework.InvitationNamespace,
+		placeTenant: makeNamespaceOf(t, env, tenantOf("siena"), v1alpha1.RoleTenant, "siena"),
+		placePeer:   peer, placeRemote: remote, placeKubeSystem: metav1.NamespaceSystem,
+		placeOffloaded: env.MakeNamespace(t), placeLabelled: env.MakeNamespace(t), placeOther: env.MakeNamespace(t),
+	}
+	for _, p := range []place{placeOffloaded, placeLabelled} {
+		must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), namespaces[p], types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`), metav1.PatchOptions{}))
+	}
+	must(t)(federationOf(t, env.Admin).FederationV1alpha1().NamespaceOffloadings(namespaces[placeOffloaded]).Create(
+		t.Context(), &v1alpha1.NamespaceOffloading{
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName},
+		}, metav1.CreateOptions{}))
+	subject := func(role, holder string) rbacv1.Subject {
+		switch {
+		case holder == controllerManager:
+			return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
+		case holder == peerAccount:
+			return userSubject("siena")
+		case role == "federation-virtual-kubelet-peer":
+			return rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:" + peer}
+		}
+		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "federation-virtual-kubelet-siena", Namespace: peer}
+	}
+	bind := func(role string, p place, holder string) func(context.Context) error {
+		return func(ctx context.Context) (err error) {
+			if p == placeAll {
+				_, err = manager.RbacV1().ClusterRoleBindings().Create(ctx,
+					clusterBindingOf("new", role, subject(role, holder)), dryCreate)
+				return err
+			}
+			_, err = manager.RbacV1().RoleBindings(namespaces[p]).Create(ctx, bindingOf(role, subject(role, holder)), dryCreate)
+			return err
+		}
+	}
+	const refused = "denied request"
+	_, grants := chartGrants(t, env)
+	for _, role := range grants.in(controllerManager, placeAll).binds() {
+		i := slices.IndexFunc(bound, func(b binding) bool { return b.role == role })
+		if i < 0 {
+			t.Fatalf("the controllers bind %s, of which no holder is known", role)
+		}
+		for p := range namespaces {
+			if p != bound[i].place {
+				attempts = append(attempts, attempt{bindAttempt(role, p), refused, bind(role, p, bound[i].holder)})
+			}
+		}
+		if bound[i].place != placeAll {
+			attempts = append(attempts, attempt{bindAttempt(role, placeAll), refused, bind(role, placeAll, bound[i].holder)})
+		}
+		attempts = append(attempts,
+			attempt{bindAttempt(role, bound[i].place), "", bind(role, bound[i].place, bound[i].holder)})
+		if bound[i].holder != controllerManager {
+			attempts = append(attempts, attempt{bindAttempt(role, bound[i].place) + " to themselves", refused,
+				bind(role, bound[i].place, controllerManager)})
+		}
+	}
+	return attempts
 }

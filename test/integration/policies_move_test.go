@@ -27,6 +27,7 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace})
 	shop := env.MakeNamespace(t)
 	env.ServiceAccount(t, shop, "default")
+	env.ServiceAccount(t, shop, "operator")
 	core := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1()
 	pod := func(change func(*corev1.Pod)) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -66,11 +67,17 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 		{"creates a pod of another image", image, pod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "busybox" })},
 		{"creates a pod that runs a command", image, pod(func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"sh"} })},
 		{"creates a pod with a token", token, pod(func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil })},
+		{"creates a pod of another account", token, pod(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "operator" })},
 		{"creates a pod with the network of its node", token, pod(func(p *corev1.Pod) { p.Spec.HostNetwork = true })},
 		{"creates a sender that writes", one, pod(func(p *corev1.Pod) { p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = false })},
 		{"creates a pod with another Secret", one, pod(func(p *corev1.Pod) { p.Spec.Volumes[1].Secret.SecretName = "password" })},
 		{"removes the gate of a move", "", patch(`{"spec":{"schedulingGates":null}}`)},
 		{"annotates a pod of a user", gate, patch(`{"metadata":{"annotations":{"a":"b"}}}`)},
+		{"changes the image of a pod of a user", gate, func(ctx context.Context) error {
+			_, err := core.Pods(shop).Patch(ctx, "db-0", types.JSONPatchType,
+				[]byte(`[{"op":"replace","path":"/spec/containers/0/image","value":"busybox"}]`), dryPatch)
+			return err
+		}},
 		{"labels a pod of a user as a mover", gate, patch(`{"metadata":{"labels":{"storage.liqo.io/move":"a"}}}`)},
 		{"creates the certificate of a move", "", secret("move-a", map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("y")})},
 		{"creates another Secret", created, secret("password", map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("y")})},

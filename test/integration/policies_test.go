@@ -6,6 +6,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,9 +48,17 @@ type attempt struct {
 	try     func(context.Context) error
 }
 
-// expect repeats each attempt until it is admitted or refused as expected.
+// expect repeats each attempt until it is admitted or refused as expected. It fails if an attempt is
+// missing that the table cuts names.
 func expect(t *testing.T, attempts []attempt) {
 	t.Helper()
+	for _, c := range cuts {
+		if c.test == t.Name() && !slices.ContainsFunc(attempts, func(a attempt) bool {
+			return a.name == c.attempt && a.refusal != ""
+		}) {
+			t.Errorf("no refused attempt is called %q", c.attempt)
+		}
+	}
 	inForce := time.Now().Add(policyTimeout)
 	for _, a := range attempts {
 		t.Run(a.name, func(t *testing.T) {
