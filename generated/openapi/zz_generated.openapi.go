@@ -18775,7 +18775,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"invitationSecretName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the installation namespace, whose key token holds the token of the invitation. It is required until the provider has issued an identity. The verb peer creates the Secret and sets this field.",
+							Description: "invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the namespace of invitations, whose key token holds the token of the invitation. It is required until the provider has issued an identity. The verb peer creates the Secret and sets this field.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -24126,7 +24126,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the name of the Node, which begins with liqo- and has at most 63 characters. It cannot change.",
+							Description: "nodeName is the name of the Node: liqo- and the name of the VirtualNode, at most 63 characters. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -41,7 +41,7 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// CONNECT. If empty, connections are made directly. It is forbidden with mode InBand.
 	ProxyURL *string `json:"proxyURL,omitempty"`
 	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the
-	// installation namespace, whose key token holds the token of the invitation. It is required
+	// namespace of invitations, whose key token holds the token of the invitation. It is required
 	// until the provider has issued an identity. The verb peer creates the Secret and sets this
 	// field.
 	InvitationSecretName *string `json:"invitationSecretName,omitempty"`

@@ -17,8 +17,8 @@ import (
 type VirtualNodeSpecApplyConfiguration struct {
 	// clusterID is the UID of the namespace kube-system of the provider. It cannot change.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// nodeName is the name of the Node, which begins with liqo- and has at most 63 characters. It
-	// cannot change.
+	// nodeName is the name of the Node: liqo- and the name of the VirtualNode, at most 63
+	// characters. It cannot change.
 	NodeName *string `json:"nodeName,omitempty"`
 	// offerName is the name of the ResourceOffer in the same namespace that the node represents.
 	// The VirtualNode is deleted when the offer is withdrawn or refused. Empty means that it does
