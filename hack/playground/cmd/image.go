@@ -70,6 +70,24 @@ links and packages of the flags. The same input results in the same bytes.`,
 	return cmd
 }
 
+func newDigest() *cobra.Command {
+	return &cobra.Command{
+		Use:   "digest IMAGE.tar",
+		Short: "Print the digest of a container image",
+		Long: `digest prints the digest of the image in a docker archive that "playground image"
+wrote. A registry has the same digest if the archive is pushed with crane.`,
+		Example: "  playground digest _output/federation-virtual-kubelet.tar",
+		Args:    use(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			digest, err := image.Digest(args[0])
+			if err != nil {
+				return err
+			}
+			return printTo(cmd.OutOrStdout(), "%s\n", digest)
+		},
+	}
+}
+
 // pairs parses the values of a repeated flag, of the form /PATH=VALUE, into a map. It fails for a value of
 // another form.
 func pairs(flag string, values []string) (map[string]string, error) {

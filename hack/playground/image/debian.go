@@ -9,13 +9,22 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// unpackPackages returns the files of packages and of their dependencies, see dependencies. The caller must call
-// cleanup, which deletes the unpacked files, once the image is written.
+const (
+	// PackageDir is the directory of an image with the control file of each of its Debian packages, named after the
+	// package. Scanners read it from images without dpkg's own database.
+	PackageDir = "/var/lib/dpkg/status.d"
+	// ReleaseFile is the file of an image with Debian packages that names the distribution and its version.
+	ReleaseFile = "/etc/os-release"
+)
+
+// unpackPackages returns the files of packages and of their dependencies, see dependencies and unpack. The caller must
+// call cleanup, which deletes the unpacked files, once the image is written.
 func unpackPackages(
 	ctx context.Context, packages, without []string, cache string,
 ) (t *fileTree, cleanup func(), err error) {
@@ -26,35 +35,51 @@ func unpackPackages(
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, nil, err
 	}
+	archives, err := download(ctx, names, cache)
+	if err != nil {
+		return nil, nil, err
+	}
 	root, err := os.MkdirTemp("", "playground-packages-")
 	if err != nil {
 		return nil, nil, err
 	}
 	cleanup = func() { os.RemoveAll(root) }
-	archives, err := download(ctx, names, cache)
-	if err != nil {
-		cleanup()
-		return nil, nil, err
-	}
-	for _, archive := range archives {
-		if _, err := run(ctx, "", "dpkg", "-x", archive, root); err != nil {
-			cleanup()
-			return nil, nil, err
-		}
-	}
-	// Documentation is not used in containers.
-	for _, dir := range []string{"doc", "man", "locale", "lintian", "bug"} {
-		if err := os.RemoveAll(filepath.Join(root, "usr", "share", dir)); err != nil {
-			cleanup()
-			return nil, nil, err
-		}
-	}
-	t = newTree()
-	if err := t.directoryTree(root); err != nil {
+	if t, err = unpack(ctx, archives, root); err != nil {
 		cleanup()
 		return nil, nil, err
 	}
 	return t, cleanup, nil
+}
+
+// unpack unpacks archives of packages into the directory root. It returns the files without documentation, which is
+// not used in containers, and with the files that describe the packages, see PackageDir and ReleaseFile.
+func unpack(ctx context.Context, archives []string, root string) (*fileTree, error) {
+	controls := map[string]string{}
+	for _, archive := range archives {
+		if _, err := run(ctx, "", "dpkg", "-x", archive, root); err != nil {
+			return nil, err
+		}
+		control, err := run(ctx, "", "dpkg-deb", "--field", archive)
+		if err != nil {
+			return nil, err
+		}
+		name, _, _ := strings.Cut(filepath.Base(archive), "_")
+		controls[name] = control
+	}
+	for _, dir := range []string{"doc", "man", "locale", "lintian", "bug"} {
+		if err := os.RemoveAll(filepath.Join(root, "usr", "share", dir)); err != nil {
+			return nil, err
+		}
+	}
+	t := newTree()
+	if err := t.directoryTree(root); err != nil {
+		return nil, err
+	}
+	for name, control := range controls {
+		t.content(path.Join(PackageDir, name), control)
+	}
+	// The packages are those of this machine's distribution.
+	return t, t.file(ReleaseFile, ReleaseFile)
 }
 
 // dependencies returns packages with all their dependencies. It leaves out the packages in without, and what only

@@ -119,6 +119,21 @@ func Write(path, tag string, img v1.Image) error {
 	return os.Rename(temporary, path)
 }
 
+// Digest returns the digest of the image in a docker archive, which is that of its manifest. A registry has the same
+// digest if the archive was pushed without compressing its layers again. It fails unless the archive has exactly one
+// image.
+func Digest(path string) (string, error) {
+	img, err := tarball.ImageFromPath(path, nil)
+	if err != nil {
+		return "", fmt.Errorf("%s is no image archive: %w", path, err)
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return digest.String(), nil
+}
+
 // Archived describes the image in a docker archive.
 type Archived struct {
 	Tags []string

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,15 @@ func write(t *testing.T, c Config) string {
 	return path
 }
 
+func digest(t *testing.T, path string) string {
+	t.Helper()
+	digest, err := Digest(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
+}
+
 func sum(t *testing.T, path string) [32]byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -57,21 +68,113 @@ func sum(t *testing.T, path string) [32]byte {
 	return sha256.Sum256(data)
 }
 
-func TestSameInputResultsInSameBytes(t *testing.T) {
-	c := config(t)
-	first := sum(t, write(t, c))
+// The inputs differ in their directories, times and permissions.
+func TestSameContentInTwoDirectoriesResultsInSameBytes(t *testing.T) {
+	first, second := config(t), config(t)
 	later := time.Now().Add(time.Hour)
-	if err := os.Chtimes(c.Binary, later, later); err != nil {
+	for _, path := range []string{second.Binary, second.Files["/etc/hello/a"], filepath.Dir(second.Binary)} {
+		if err := os.Chtimes(path, later, later); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chmod(second.Binary, 0o700), os.Chmod(second.Files["/etc/hello/a"], 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	if sum(t, write(t, c)) != first {
-		t.Error("a file's time changed the image")
+	one, two := write(t, first), write(t, second)
+	if sum(t, one) != sum(t, two) {
+		t.Error("the archives differ")
 	}
-	if err := os.WriteFile(c.Binary, []byte("another program"), 0o755); err != nil {
+	if digest(t, one) != digest(t, two) {
+		t.Error("the digests differ")
+	}
+	if err := os.WriteFile(second.Binary, []byte("another program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if sum(t, write(t, c)) == first {
-		t.Error("another program gave the same image")
+	if digest(t, write(t, second)) == digest(t, one) {
+		t.Error("another program has the same digest")
+	}
+}
+
+func TestUnpackedPackagesResultInSameLayer(t *testing.T) {
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		t.Skip("dpkg-deb is not in PATH; install the package dpkg")
+	}
+	dir := t.TempDir()
+	var archives []string
+	for name, version := range map[string]string{"hello": "1:2.0-1+b1", "libhello1": "1.0"} {
+		source := filepath.Join(dir, name)
+		files := map[string]string{
+			"DEBIAN/control": "Package: " + name + "\nVersion: " + version + "\nArchitecture: all\n" +
+				"Maintainer: Hello <hello@example.com>\nDescription: hello\n",
+			"usr/bin/" + name: name, "usr/share/doc/" + name + "/copyright": "text",
+		}
+		for path, text := range files {
+			path = filepath.Join(source, path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		archive := filepath.Join(dir, name+"_"+strings.ReplaceAll(version, ":", "%3a")+"_all.deb")
+		if _, err := run(t.Context(), "", "dpkg-deb", "--build", "--root-owner-group", source, archive); err != nil {
+			t.Fatal(err)
+		}
+		archives = append(archives, archive)
+	}
+	unpacked := func() (tree *fileTree, digest string) {
+		t.Helper()
+		tree, err := unpack(t.Context(), archives, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		layer, err := tree.layer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash, err := layer.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree, hash.String()
+	}
+	tree, first := unpacked()
+	slices.Reverse(archives)
+	if _, second := unpacked(); second != first {
+		t.Error("the layers differ")
+	}
+	var got []string
+	for name, e := range tree.entries {
+		if e.kind == tar.TypeReg {
+			got = append(got, name)
+		}
+	}
+	slices.Sort(got)
+	want := []string{"etc/os-release", "usr/bin/hello", "usr/bin/libhello1", "var/lib/dpkg/status.d/hello",
+		"var/lib/dpkg/status.d/libhello1"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	if control := string(tree.entries["var/lib/dpkg/status.d/hello"].content); !strings.Contains(
+		control, "Version: 1:2.0-1+b1\n") {
+		t.Errorf("the control file has another version:\n%s", control)
+	}
+}
+
+// Programs that push an archive, for example crane, read the image as Digest does.
+func TestDigestIsThatOfTheBuiltImage(t *testing.T) {
+	c := config(t)
+	img, err := Build(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := img.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := digest(t, write(t, c)); got != want.String() {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -173,6 +276,9 @@ func TestInvalidInputIsRefused(t *testing.T) {
 	}
 	if _, err := Read(good.Binary); err == nil {
 		t.Error("a program was read as an image")
+	}
+	if _, err := Digest(good.Binary); err == nil {
+		t.Error("a program has the digest of an image")
 	}
 }
 

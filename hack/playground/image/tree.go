@@ -7,6 +7,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -17,8 +18,7 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/static"
-	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 // fileTree is the content of a layer of an image, by path without the leading slash.
@@ -100,8 +100,9 @@ func (t *fileTree) directoryTree(root string) error {
 	})
 }
 
-// layer returns the tree as a layer, whose bytes depend on its content only. It is not compressed, as it is not
-// sent to another machine.
+// layer returns the tree as a compressed layer, whose bytes depend on its content only. It is compressed here, so
+// that programs that push the archive do not, each with another result: the digest of the image would not be known
+// before.
 func (t *fileTree) layer() (v1.Layer, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
@@ -129,5 +130,6 @@ func (t *fileTree) layer() (v1.Layer, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return static.NewLayer(buffer.Bytes(), types.DockerUncompressedLayer), nil
+	content := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buffer.Bytes())), nil }
+	return tarball.LayerFromOpener(content, tarball.WithCompressedCaching)
 }
