@@ -16,7 +16,7 @@ import (
 
 func TestInvalidCommandLineExitsWithTwo(t *testing.T) {
 	for _, line := range []string{"foo", "up --nothing", "kubeconfig", "exec node", "partition a", "load", "image x",
-		"digest",
+		"digest", "sbom image.tar",
 		"--instance Bad status", "up rome --cluster-pod-cidr milan=10.0.0.0/16", "up --pod-cidr x"} {
 		if code := Execute(t.Context(), strings.Fields(line)); code != 2 {
 			t.Errorf("%q: exit code %d", line, code)

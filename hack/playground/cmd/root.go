@@ -103,7 +103,7 @@ different clusters do not. Instances are isolated from each other.`,
 	root.PersistentFlags().StringVar(&c.stateDir, "state", ".playground",
 		"directory for kubeconfigs, keys, logs and links to programs")
 	root.AddCommand(newBuild(c), newUp(c), newDown(c), newStatus(c), newKubeconfig(c), newLoad(c), newImage(),
-		newDigest(), newExec(c), newLogs(c), newRestart(c), newPartition(c), newHeal(c))
+		newDigest(), newSBOM(), newExec(c), newLogs(c), newRestart(c), newPartition(c), newHeal(c))
 	return root
 }
 
