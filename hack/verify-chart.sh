@@ -28,6 +28,15 @@ refuses() {
   grep -qF "${message}" <<<"${output}" || { echo "the chart refuses $* without the message '${message}':"; echo "${output}"; exit 1; }
 }
 
+# references EXPECTED OPTIONS... fails unless these are the references of images in the rendered chart, one a line.
+references() {
+  local expected=$1 output
+  shift
+  output=$(render "$@") || { echo "the chart refuses $*:"; echo "${output}"; exit 1; }
+  diff <(echo "${expected}") <(grep -oE 'liqo\.io/federation-[a-z-]+:[^"'\'' ]+' <<<"${output}" | sort -u) ||
+    { echo "the chart has other images (>) than expected (<) with $*"; exit 1; }
+}
+
 .playground/bin/helm lint artifacts/chart --quiet --strict --kube-version 1.37.1 --set clusterName=rome
 
 accepts --set clusterName=rome
@@ -60,10 +69,26 @@ network=clusterName=rome,network.enabled=true,network.gateway.service.enabled=tr
 accepts --set "${network}" --set-json 'network.podCIDRs=["10.244.0.0/16"]' --set-json 'network.gateway.service.annotations={"example.com/public":"true"}' --set network.gateway.service.loadBalancerClass=example.com/lb
 accepts --set "${network},network.gateway.service.type=NodePort,network.gateway.service.nodePort=30820,network.gateway.service.externalTrafficPolicy=Cluster" --set-json 'network.podCIDRs=["10.244.0.0/16"]'
 
+# Each program has an image. A digest is added to the reference of its program only.
+tagged=() pinned=() digests=()
+for program in apiserver controller-manager gateway mover route virtual-kubelet; do
+  digest=sha256:$(sha256sum <<<"${program}" | cut -d' ' -f1)
+  tagged+=("liqo.io/federation-${program}:v1") pinned+=("liqo.io/federation-${program}:v1@${digest}")
+  digests+=("\"federation-${program}\":\"${digest}\"")
+done
+images=clusterName=rome,images.tag=v1,network.enabled=true
+lines() { printf '%s\n' "$@"; }
+references "$(lines "${tagged[@]}")" --set "${images}"
+references "$(lines "${tagged[@]}")" --set "${images},images.digests=null"
+references "$(lines "${pinned[@]}")" --set "${images}" --set-json "images.digests={$(IFS=,; echo "${digests[*]}")}"
+references "$(lines "${pinned[0]}" "${tagged[@]:1}")" --set "${images}" --set-json "images.digests={${digests[0]}}"
+
 widgets='{"group":"example.com","version":"v1","resource":"widgets"}'
 accepts --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets}]" --set-json "reflection.kinds=[${widgets}]"
 
 refuses 'clusterName is required'
+refuses 'does not match pattern' --set clusterName=rome,images.digests.federation-gateway=sha256:0123
+refuses "at '/images/digests': value must be one of 'federation-apiserver'," --set clusterName=rome,images.digests.gateway=unknown
 refuses 'does not match pattern' --set clusterName=Rome
 refuses 'does not match pattern' --set clusterName=milan,server=http://192.0.2.1:6443
 refuses 'does not match pattern' --set clusterName=rome,consumerAPIServer=https://192.0.2.1:6443/k8s

@@ -24,6 +24,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- /* The reference of a program's image. The argument is a dict with root and component. */ -}}
 {{- define "federation.image" -}}
 {{ .root.Values.images.repository }}/{{ .component }}:{{ include "federation.tag" .root }}
+{{- with get (.root.Values.images.digests | default dict) .component }}@{{ . }}{{ end }}
 {{- end }}
 
 {{- /* The requirements of the Pod Security Standard "restricted". */ -}}
