@@ -77,6 +77,10 @@ docs: ## Render the pages as a site with search into _output/docs/; installs Nod
 verify: packages helm ## Check generated code, imports, format, vet, lint, chart, links, licence headers, modules.
 	@hack/verify.sh
 
+.PHONY: vulncheck
+vulncheck: packages ## Report known vulnerabilities in code that the programs call; needs access to vuln.go.dev.
+	@hack/vulncheck.sh
+
 .PHONY: test-unit
 test-unit: packages ## Run unit and property tests under the race detector.
 	@hack/test-unit.sh
