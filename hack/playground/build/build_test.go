@@ -58,11 +58,11 @@ func TestSelectTools(t *testing.T) {
 	}
 }
 
-func TestClustersBuildKwokForFakeNodesOnly(t *testing.T) {
-	for fakeNodes, kwoks := range map[bool]bool{false: false, true: true} {
+func TestClustersBuildOnlyTheProgramsThatTheyRun(t *testing.T) {
+	for _, fakeNodes := range []bool{false, true} {
 		programs := OfClusters(fakeNodes)
-		if slices.Contains(programs, kwok) != kwoks || slices.Contains(programs, metricsServer) ||
-			!slices.Contains(programs, "kubelet") {
+		if slices.Contains(programs, kwok) != fakeNodes || slices.Contains(programs, kubeRouter) ||
+			slices.Contains(programs, metricsServer) || !slices.Contains(programs, "kubelet") {
 			t.Errorf("with fake nodes %t: %v", fakeNodes, programs)
 		}
 	}

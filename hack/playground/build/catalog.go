@@ -20,6 +20,7 @@ const (
 	corednsVersion    = "v1.15.0"
 	helmVersion       = "v3.22.0"
 	kwokVersion       = "v0.8.0"
+	kubeRouterVersion = "v2.1.0"
 	metricsVersion    = "v0.9.0"
 	ownVersion        = "v1"
 )
@@ -37,6 +38,7 @@ type tool struct {
 func catalog() []tool {
 	const containerd = "github.com/containerd/containerd/v2"
 	const cni = "github.com/containernetworking/plugins"
+	const kubeRouterModule = "github.com/cloudnativelabs/kube-router/v2"
 	var tools []tool
 	add := func(t tool, pkgs map[string]string) {
 		for name, pkg := range pkgs {
@@ -80,6 +82,9 @@ func catalog() []tool {
 	add(tool{module: "modules/kwok", version: kwokVersion,
 		ldflags: "-X sigs.k8s.io/kwok/pkg/consts.Version=" + kwokVersion},
 		map[string]string{kwok: "sigs.k8s.io/kwok/cmd/kwok"})
+	add(tool{module: "modules/kube-router", version: kubeRouterVersion,
+		ldflags: "-X " + kubeRouterModule + "/pkg/version.Version=" + kubeRouterVersion},
+		map[string]string{kubeRouter: kubeRouterModule + "/cmd/kube-router"})
 	add(tool{module: "modules/metrics-server", version: metricsVersion},
 		map[string]string{metricsServer: "sigs.k8s.io/metrics-server/cmd/metrics-server"})
 	add(tool{version: ownVersion},
@@ -91,15 +96,17 @@ func catalog() []tool {
 	return tools
 }
 
-// kwok runs the fake nodes. metricsServer is an example of an aggregated API, which tests install.
-const kwok, metricsServer = "kwok", "metrics-server"
+// kwok runs the fake nodes, and kubeRouter enforces NetworkPolicies. metricsServer is an example of an aggregated API,
+// which tests install.
+const kwok, kubeRouter, metricsServer = "kwok", "kube-router", "metrics-server"
 
 // OfClusters returns the names of the programs that clusters run, including the programs of fake nodes if
 // fakeNodes is set.
 func OfClusters(fakeNodes bool) []string {
+	omitted := map[string]bool{metricsServer: true, kwok: !fakeNodes, kubeRouter: true}
 	var names []string
 	for _, t := range catalog() {
-		if t.name != metricsServer && (t.name != kwok || fakeNodes) {
+		if !omitted[t.name] {
 			names = append(names, t.name)
 		}
 	}
