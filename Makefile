@@ -3,7 +3,7 @@
 
 # Debian packages that are required in addition to Go and make: programs that the playground's nodes run, gcc for
 # the race detector, jq and curl for the demo.
-DEBIAN_PACKAGES := acl ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables protobuf-compiler rsync runc
+DEBIAN_PACKAGES := acl ca-certificates conntrack curl gcc git ipset iptables iproute2 jq libc6-dev nftables protobuf-compiler rsync runc
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

@@ -59,11 +59,12 @@ func TestSelectTools(t *testing.T) {
 }
 
 func TestClustersBuildOnlyTheProgramsThatTheyRun(t *testing.T) {
-	for _, fakeNodes := range []bool{false, true} {
-		programs := OfClusters(fakeNodes)
-		if slices.Contains(programs, kwok) != fakeNodes || slices.Contains(programs, kubeRouter) ||
+	for _, test := range []struct{ fakeNodes, networkPolicies bool }{{false, false}, {true, false}, {false, true}} {
+		programs := OfClusters(test.fakeNodes, test.networkPolicies)
+		if slices.Contains(programs, kwok) != test.fakeNodes ||
+			slices.Contains(programs, kubeRouter) != test.networkPolicies ||
 			slices.Contains(programs, metricsServer) || !slices.Contains(programs, "kubelet") {
-			t.Errorf("with fake nodes %t: %v", fakeNodes, programs)
+			t.Errorf("%+v: %v", test, programs)
 		}
 	}
 }

@@ -101,9 +101,9 @@ func catalog() []tool {
 const kwok, kubeRouter, metricsServer = "kwok", "kube-router", "metrics-server"
 
 // OfClusters returns the names of the programs that clusters run, including the programs of fake nodes if
-// fakeNodes is set.
-func OfClusters(fakeNodes bool) []string {
-	omitted := map[string]bool{metricsServer: true, kwok: !fakeNodes, kubeRouter: true}
+// fakeNodes is set, and the policy engine if networkPolicies is set.
+func OfClusters(fakeNodes, networkPolicies bool) []string {
+	omitted := map[string]bool{metricsServer: true, kwok: !fakeNodes, kubeRouter: !networkPolicies}
 	var names []string
 	for _, t := range catalog() {
 		if !omitted[t.name] {

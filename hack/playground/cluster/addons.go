@@ -56,7 +56,8 @@ type addonNode struct {
 // nodes and on the machine.
 func (c *Cluster) sharedVolumes() string { return c.path("shared-volumes") }
 
-// Manifests returns the objects that a new cluster requires: nodes, DNS and storage.
+// Manifests returns the objects that a new cluster requires: nodes, DNS and storage, and the rights of the policy
+// engine if the cluster enforces NetworkPolicies.
 func (c *Cluster) Manifests() ([]byte, error) {
 	dns, err := c.DNS()
 	if err != nil {
@@ -83,6 +84,10 @@ func (c *Cluster) Manifests() ([]byte, error) {
 	for _, name := range []string{"nodes.yaml", "coredns.yaml", "storage.yaml"} {
 		out.WriteString("---\n")
 		out.Write(render(addonTemplates.Lookup(name), values))
+	}
+	if c.NetworkPolicies {
+		out.WriteString("---\n")
+		out.Write(policyManifest())
 	}
 	return out.Bytes(), nil
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,16 +125,21 @@ func hasImage(list, tag, id string) bool {
 	return false
 }
 
-func (c *Cluster) ctr(ctx context.Context, n *state.Node, stdin *os.File, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, c.Tools.Path("ctr"), append([]string{"--namespace=k8s.io"}, args...)...)
+func (c *Cluster) ctr(ctx context.Context, n *state.Node, stdin io.Reader, args ...string) (string, error) {
+	return c.run(ctx, n, stdin, c.Tools.Path("ctr"), append([]string{"--namespace=k8s.io"}, args...)...)
+}
+
+// run runs a program in the namespaces of a node, and returns its output. A nil stdin is empty.
+func (c *Cluster) run(
+	ctx context.Context, n *state.Node, stdin io.Reader, program string, args ...string,
+) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = "/"
-	if stdin != nil {
-		cmd.Stdin = stdin
-	}
+	cmd.Stdin = stdin
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := sandbox.Enter(n.Holder, true, cmd.Run); err != nil {
-		return "", fmt.Errorf("node %s: ctr %s: %w: %s", n.Name, strings.Join(args, " "), err,
+		return "", fmt.Errorf("node %s: %s %s: %w: %s", n.Name, filepath.Base(program), strings.Join(args, " "), err,
 			strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil

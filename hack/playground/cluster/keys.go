@@ -51,6 +51,7 @@ func (c *Cluster) WriteKeys() error {
 		"scheduler":          {CommonName: "system:kube-scheduler"},
 		"kube-proxy":         {CommonName: "system:kube-proxy"},
 		"kwok":               {CommonName: "kwok", Organization: []string{masters}},
+		PolicyEngine:         {CommonName: policyUser},
 	} {
 		if err := c.writeKubeconfig(c.path(name+".kubeconfig"), c.pair(name), request); err != nil {
 			return err

@@ -153,7 +153,8 @@ func (c *Cluster) Apply(ctx context.Context) error {
 	})
 }
 
-// WaitReady waits until nodes, DNS and storage are ready. It fails if a daemon ends, or after a deadline.
+// WaitReady waits until nodes, DNS and storage are ready. It fails if a daemon ends, or after a deadline. It does not
+// check the policy engine, which starts later.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"wait", "--for=condition=Ready", "nodes", "--all"},
@@ -172,7 +173,7 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 
 func (c *Cluster) checkAllDaemons() error {
 	for _, n := range c.Nodes {
-		if err := c.checkDaemons(n, c.DaemonNames(n)...); err != nil {
+		if err := c.checkDaemons(n, c.clusterDaemons(n)...); err != nil {
 			return err
 		}
 	}
@@ -181,6 +182,15 @@ func (c *Cluster) checkAllDaemons() error {
 
 // DaemonNames returns the names of the daemons of a node, in the order in which they start.
 func (c *Cluster) DaemonNames(n *state.Node) []string {
+	names := c.clusterDaemons(n)
+	if c.NetworkPolicies {
+		names = append(names, PolicyEngine)
+	}
+	return names
+}
+
+// clusterDaemons returns the names of the daemons of a node that must run before the cluster is ready.
+func (c *Cluster) clusterDaemons(n *state.Node) []string {
 	var names []string
 	if n == c.ControlPlane() {
 		names = append(names, "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")

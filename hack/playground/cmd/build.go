@@ -13,7 +13,7 @@ func newBuild(c *common) *cobra.Command {
 		Use:   "build",
 		Short: "Build Kubernetes and its dependencies",
 		Long: `build builds the programs that are not in the user's cache directory, and links
-all of them into bin of the state directory. The first build takes about 11
+all of them into bin of the state directory. The first build takes about 14
 minutes on 2 cores. Other checkouts use the same cache.`,
 		Example: `  playground build
   playground build --only kube-apiserver,etcd,kubectl`,

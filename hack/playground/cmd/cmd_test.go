@@ -56,13 +56,18 @@ func TestFlagsThatAreNotSetChangeNothing(t *testing.T) {
 		return w
 	}
 	w := parse()
-	if w.Workers != nil || w.FakeNodes != nil || w.Audit != nil || w.Durable != nil || len(w.PodCIDRs) != 0 ||
-		w.Pool != instance.DefaultPool {
+	if w.Workers != nil || w.FakeNodes != nil || w.Audit != nil || w.Durable != nil || w.NetworkPolicies != nil ||
+		len(w.PodCIDRs) != 0 || w.Pool != instance.DefaultPool {
 		t.Errorf("without flags: %+v", w)
 	}
 	w = parse("--workers=0", "--pod-cidr=10.1.0.0/16", "--cluster-pod-cidr=milan=10.2.0.0/16")
 	if w.Workers == nil || *w.Workers != 0 {
 		t.Errorf("got %v workers", w.Workers)
+	}
+	for flag, enforced := range map[string]bool{"--network-policies": true, "--network-policies=false": false} {
+		if w := parse(flag); w.NetworkPolicies == nil || *w.NetworkPolicies != enforced || w.Enforces() != enforced {
+			t.Errorf("%s: got %+v", flag, w)
+		}
 	}
 	if diff := cmp.Diff(map[string]string{"": "10.1.0.0/16", "milan": "10.2.0.0/16"}, texts(w.PodCIDRs)); diff != "" {
 		t.Error(diff)

@@ -51,7 +51,7 @@ as a power cut does, and starts it again.`,
 			if err := checkMachine(); err != nil {
 				return err
 			}
-			tools, err := c.buildClusters(cmd.Context(), false)
+			tools, err := c.buildClusters(cmd.Context(), c.want())
 			if err != nil {
 				return err
 			}

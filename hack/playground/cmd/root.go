@@ -138,10 +138,11 @@ func (c *common) want() instance.Want {
 	return instance.Want{Instance: c.instance, Dir: c.stateDir, Pool: instance.DefaultPool}
 }
 
-// buildClusters builds the programs that the clusters of the instance run, including the programs of fake nodes if
-// fakeNodes is set or the instance has fake nodes.
-func (c *common) buildClusters(ctx context.Context, fakeNodes bool) (*build.Set, error) {
-	return c.build(ctx, build.OfClusters(fakeNodes || instance.HasFakeNodes(c.instance))...)
+// buildClusters builds the programs that the clusters of the instance run. It includes the programs of fake nodes and
+// the policy engine if w sets them or the instance has them.
+func (c *common) buildClusters(ctx context.Context, w instance.Want) (*build.Set, error) {
+	fakeNodes := w.FakeNodes != nil && *w.FakeNodes > 0 || instance.HasFakeNodes(c.instance)
+	return c.build(ctx, build.OfClusters(fakeNodes, w.Enforces() || instance.HasNetworkPolicies(c.instance))...)
 }
 
 // build builds the named programs, or all programs if there are no names.
@@ -160,11 +161,17 @@ func checkMachine() error {
 	if os.Geteuid() != 0 {
 		return errors.New("network namespaces, mounts and control groups require root; run it with sudo or as root")
 	}
-	var problems []error
-	for program, pkg := range map[string]string{
+	return requires(map[string]string{
 		"runc": "runc", "iptables": "iptables", "nft": "nftables", "conntrack": "conntrack", "nsenter": "util-linux",
 		"mount": "mount", "dpkg": "dpkg",
-	} {
+	})
+}
+
+// requires returns an error that names the programs that are not in PATH, with their Debian packages. The keys of
+// packages are programs.
+func requires(packages map[string]string) error {
+	var problems []error
+	for program, pkg := range packages {
 		if _, err := exec.LookPath(program); err != nil {
 			problems = append(problems, fmt.Errorf("%s is not in PATH; install the package %s", program, pkg))
 		}

@@ -16,10 +16,10 @@ import (
 )
 
 type upFlags struct {
-	workers, fakeNodes         int
-	audit, durable             bool
-	pods, services, pool       string
-	clusterPods, clusterServes []string
+	workers, fakeNodes              int
+	audit, durable, networkPolicies bool
+	pods, services, pool            string
+	clusterPods, clusterServes      []string
 }
 
 func newUp(c *common) *cobra.Command { return newUpWith(c, &upFlags{}) }
@@ -33,10 +33,13 @@ programs first. Without names it starts the clusters of the instance, or rome an
 milan for a new one.
 
 Run it again to start nodes and daemons that do not run, and to add clusters and
-nodes. It does not change running ones. All clusters have the same pod and Service CIDRs by default.`,
+nodes. It does not change running ones, but --network-policies starts and stops the
+enforcement of NetworkPolicies. All clusters have the same pod and Service CIDRs by
+default.`,
 		Example: `  playground up
   playground up rome milan --workers 2 --cluster-pod-cidr milan=10.80.0.0/16
-  playground up --instance bench one --workers 0 --fake-nodes 10 --audit`,
+  playground up --instance bench one --workers 0 --fake-nodes 10 --audit
+  playground up milan --network-policies`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if len(names) == 0 {
 				names = instance.ClusterNames(c.instance)
@@ -48,11 +51,16 @@ nodes. It does not change running ones. All clusters have the same pod and Servi
 			if err := checkMachine(); err != nil {
 				return err
 			}
+			if want.NetworkPolicies != nil {
+				if err := requires(map[string]string{"ipset": "ipset"}); err != nil {
+					return err
+				}
+			}
 			if err := network.CheckKernel(); err != nil {
 				return err
 			}
 			steps := instance.NewSteps(cmd.OutOrStdout())
-			tools, err := c.buildClusters(cmd.Context(), f.fakeNodes > 0)
+			tools, err := c.buildClusters(cmd.Context(), want)
 			if err != nil {
 				return err
 			}
@@ -67,6 +75,8 @@ nodes. It does not change running ones. All clusters have the same pod and Servi
 	flags.BoolVar(&f.audit, "audit", false, "write an audit log of every API request to the state directory")
 	flags.BoolVar(&f.durable, "durable", false,
 		"let etcd sync every write to disk as in production, for benchmarks")
+	flags.BoolVar(&f.networkPolicies, "network-policies", false,
+		"enforce NetworkPolicies with kube-router on every node, for tests; --network-policies=false stops it")
 	flags.StringVar(&f.pods, "pod-cidr", instance.DefaultPodCIDR.String(), "pod CIDR of all clusters")
 	flags.StringVar(&f.services, "service-cidr", instance.DefaultServiceCIDR.String(), "Service CIDR of all clusters")
 	flags.StringArrayVar(&f.clusterPods, "cluster-pod-cidr", nil,
@@ -95,6 +105,9 @@ func (f *upFlags) want(cmd *cobra.Command, c *common, names []string) (instance.
 	}
 	if given("durable") {
 		w.Durable = &f.durable
+	}
+	if given("network-policies") {
+		w.NetworkPolicies = &f.networkPolicies
 	}
 	var err error
 	if w.Pool, err = netip.ParsePrefix(f.pool); err != nil {

@@ -25,6 +25,8 @@ type Want struct {
 	FakeNodes *int
 	Audit     *bool
 	Durable   *bool
+	// NetworkPolicies is whether the policy engine runs on the nodes, which enforces NetworkPolicies.
+	NetworkPolicies *bool
 	// PodCIDRs and ServiceCIDRs are CIDRs by name of the cluster. The name "" stands for all clusters without a
 	// CIDR of their own.
 	PodCIDRs     map[string]netip.Prefix
@@ -32,6 +34,9 @@ type Want struct {
 	// Pool is the CIDR from which each cluster gets a /24 for its nodes.
 	Pool netip.Prefix
 }
+
+// Enforces reports whether Up makes the clusters enforce NetworkPolicies.
+func (w Want) Enforces() bool { return w.NetworkPolicies != nil && *w.NetworkPolicies }
 
 // Defaults of a new cluster.
 var (
@@ -101,6 +106,9 @@ func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 			return fixed(i, "cluster %s runs with pods in %s and Services in %s", name, c.PodCIDR, c.ServiceCIDR)
 		case w.Audit != nil && *w.Audit != c.Audit || w.Durable != nil && *w.Durable != c.Durable:
 			return fixed(i, "cluster %s runs with --audit=%t and --durable=%t", name, c.Audit, c.Durable)
+		}
+		if w.NetworkPolicies != nil {
+			c.NetworkPolicies = *w.NetworkPolicies
 		}
 		if err := resize(c, w); err != nil {
 			return err
@@ -187,6 +195,12 @@ func ClusterNames(name string) []string {
 func HasFakeNodes(name string) bool {
 	i, err := state.Load(name)
 	return err == nil && slices.ContainsFunc(i.Clusters, func(c *state.Cluster) bool { return c.FakeNodes > 0 })
+}
+
+// HasNetworkPolicies reports whether a cluster of an instance enforces NetworkPolicies.
+func HasNetworkPolicies(name string) bool {
+	i, err := state.Load(name)
+	return err == nil && slices.ContainsFunc(i.Clusters, func(c *state.Cluster) bool { return c.NetworkPolicies })
 }
 
 // marker is a file that exists until the state directory is deleted. Running daemons may create other files in

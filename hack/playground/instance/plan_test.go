@@ -138,6 +138,25 @@ func TestSettingsThatCannotChangeAreRefused(t *testing.T) {
 	}
 }
 
+func TestNetworkPoliciesCanChange(t *testing.T) {
+	yes, no := true, false
+	i := planned(t, want("rome", "milan"))
+	for _, test := range []struct {
+		want        *bool
+		rome, milan bool
+	}{{nil, false, false}, {&yes, false, true}, {nil, false, true}, {&no, false, false}} {
+		w := want("milan")
+		w.NetworkPolicies = test.want
+		if err := plan(i, w, nil); err != nil {
+			t.Fatal(err)
+		}
+		if rome, milan := i.Clusters[0], i.Clusters[1]; rome.NetworkPolicies != test.rome ||
+			milan.NetworkPolicies != test.milan {
+			t.Errorf("want %+v, got %t on rome and %t on milan", test, rome.NetworkPolicies, milan.NetworkPolicies)
+		}
+	}
+}
+
 func TestParseReady(t *testing.T) {
 	got, err := parseReady("a True\nb False\nc Unknown\nd \n")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 
 	"liqo.io/federation/hack/playground/build"
@@ -30,7 +31,7 @@ func Up(ctx context.Context, w Want, tools *build.Set, steps *Steps) error {
 		return err
 	}
 	defer unlock()
-	u := &up{tools: tools, steps: steps, images: images}
+	u := &up{tools: tools, steps: steps, images: images, want: w}
 	if u.instance, err = reserve(ctx, w); err != nil {
 		return err
 	}
@@ -54,6 +55,7 @@ type up struct {
 	tools    *build.Set
 	steps    *Steps
 	images   []string
+	want     Want
 	// mu guards the record, as nodes start in parallel.
 	mu sync.Mutex
 }
@@ -192,7 +194,8 @@ func (u *up) cluster(ctx context.Context, index int) error {
 	}
 	u.steps.Done(c.Name, "ready: %d nodes, DNS and storage; kubeconfig %s",
 		len(c.Nodes)+c.FakeNodes, u.instance.Kubeconfig(c.Name))
-	return nil
+	remove := u.want.NetworkPolicies != nil && slices.Contains(u.want.Clusters, c.Name)
+	return u.policies(ctx, c, remove)
 }
 
 // node starts the daemons of a node, and loads the base images into the node.

@@ -71,6 +71,8 @@ type Cluster struct {
 	Audit       bool         `json:"audit,omitempty"`
 	Durable     bool         `json:"durable,omitempty"`
 	Nodes       []*Node      `json:"nodes,omitempty"`
+	// NetworkPolicies is whether the policy engine runs on the nodes.
+	NetworkPolicies bool `json:"networkPolicies,omitempty"`
 }
 
 // Node is a real node: a set of namespaces that one process holds.
