@@ -51,6 +51,7 @@ func groups() []stepGroup {
 		{"services", servicesSteps},
 		{"storage", storageSteps},
 		{"network", networkSteps},
+		{"policies", policySteps},
 		{"upgrade", upgradeSteps},
 		{"resilience", resilienceSteps},
 		{"uninstall", uninstallSteps},
@@ -208,6 +209,11 @@ var networkSteps = []step{
 	{name: "LeavesNothingOnTheNodes", from: joined, since: peered, leaves: peered,
 		run: func(t *testing.T) { reaches(t, peered) }},
 	{name: "PeersInBand", from: installed, run: peersInBand},
+}
+
+// policySteps do not need the product, and do not change the state of the clusters.
+var policySteps = []step{
+	{name: "RefusesPackets", run: refusesPackets},
 }
 
 // upgradeSteps end with clusters that are peered and run this version.

@@ -271,12 +271,18 @@ func (c caller) prints(t *testing.T, want string, args ...string) {
 // onEachNode runs a pod on each node of a cluster, whatever its taints are.
 func onEachNode(t *testing.T, c *harness.Cluster) []caller {
 	t.Helper()
-	namespace := namespaceOn(t, c)
+	return labelledOnEachNode(t, c, namespaceOn(t, c), "on-", nil)
+}
+
+// labelledOnEachNode runs a pod with labels on each node of a cluster, whatever its taints are. The pod is called after
+// its node, with a prefix.
+func labelledOnEachNode(t *testing.T, c *harness.Cluster, namespace, prefix string, labels map[string]string) []caller {
+	t.Helper()
 	var callers []caller
 	for _, node := range realNodes(t, c) {
 		spec := podSpec("serve")
 		spec.NodeName = node.Name
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "on-" + node.Name}, Spec: spec}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: prefix + node.Name, Labels: labels}, Spec: spec}
 		must(c.Kube.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 		callers = append(callers, caller{cluster: c, pod: pod})
 	}
