@@ -18,6 +18,7 @@ import (
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 )
 
 // Reasons of the condition Ready of a ShadowEndpointSlice.
@@ -93,36 +94,6 @@ func (s readiness) without(left, remain int) readiness {
 			"by its administrators, or are outside of the ranges of the tunnel.", left, left+remain)}
 }
 
-// addressFilter refuses addresses that endpoints of another cluster cannot have.
-type addressFilter struct {
-	prefixes []netip.Prefix
-	// services is true if the refused CIDRs include the Service CIDRs of this cluster.
-	services bool
-	// tunnel are the ranges of the tunnel to the consumer. If it is not empty, all addresses outside of
-	// these ranges are refused.
-	tunnel []netip.Prefix
-}
-
-// filterOf returns a filter that refuses the configured CIDRs, and the addresses of the pods, Services,
-// nodes and API servers in the ClusterInfo of this cluster. Otherwise a consumer could direct traffic of
-// this cluster to them. Pod ranges that were only derived from running pods are not refused, because they
-// may contain addresses of other clusters.
-func filterOf(info *v1alpha1.ClusterInfo, refused []netip.Prefix) addressFilter {
-	own := addressFilter{prefixes: slices.Clone(refused)}
-	for _, r := range info.Status.Ranges {
-		prefix, err := netip.ParsePrefix(r.CIDR)
-		switch {
-		case err != nil, r.Use == v1alpha1.RangeExternal, r.Use == v1alpha1.RangeReserved && r.Source == v1alpha1.SourceValue,
-			r.Use == v1alpha1.RangeOfPods && r.Source == v1alpha1.SourcePod:
-			continue
-		case r.Use == v1alpha1.RangeOfServices:
-			own.services = true
-		}
-		own.prefixes = append(own.prefixes, prefix)
-	}
-	return own
-}
-
 // rangesOf returns the ranges by which this cluster reaches the peer of a tunnel.
 func rangesOf(tunnel *v1alpha1.TunnelEndpoint) []netip.Prefix {
 	var all []netip.Prefix
@@ -134,20 +105,11 @@ func rangesOf(tunnel *v1alpha1.TunnelEndpoint) []netip.Prefix {
 	return all
 }
 
-func (t addressFilter) refuses(raw string) bool {
-	address, err := netip.ParseAddr(raw)
-	if err != nil {
-		return true
-	}
-	within := func(prefix netip.Prefix) bool { return prefix.Contains(address) }
-	return slices.ContainsFunc(t.prefixes, within) || len(t.tunnel) > 0 && !slices.ContainsFunc(t.tunnel, within)
-}
-
 // sliceFor returns the desired EndpointSlice for a ShadowEndpointSlice in a remote namespace, and the
 // number of endpoints that were left out. The label with the consumer is copied from the namespace, never
 // from labels that the peer wrote.
 func sliceFor(
-	shadow *v1alpha1.ShadowEndpointSlice, namespace *corev1.Namespace, reachable bool, own addressFilter,
+	shadow *v1alpha1.ShadowEndpointSlice, namespace *corev1.Namespace, reachable bool, filter netmap.AddressFilter,
 ) (*discoveryv1.EndpointSlice, int) {
 	from := shadow.DeepCopy()
 	labels := maps.Clone(from.Labels)
@@ -174,8 +136,9 @@ func sliceFor(
 		Ports:       from.Spec.Ports,
 	}
 	left := 0
+	refused := func(address string) bool { return !filter.Permits(address) }
 	for _, endpoint := range from.Spec.Endpoints {
-		if endpoint.Addresses = slices.DeleteFunc(endpoint.Addresses, own.refuses); len(endpoint.Addresses) == 0 {
+		if endpoint.Addresses = slices.DeleteFunc(endpoint.Addresses, refused); len(endpoint.Addresses) == 0 {
 			left++
 			continue
 		}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
@@ -68,7 +69,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	if namespace == nil {
 		return retryInterval, r.report(ctx, shadow, notRemote)
 	}
-	own, state, err := r.check(ctx, cluster)
+	filter, state, err := r.check(ctx, cluster)
 	if err != nil {
 		return 0, err
 	}
@@ -79,7 +80,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 		}
 		return 0, r.report(ctx, shadow, state)
 	}
-	wanted, left := sliceFor(shadow, namespace, state.ready, own)
+	wanted, left := sliceFor(shadow, namespace, state.ready, filter)
 	state = state.without(left, len(wanted.Endpoints))
 	switch {
 	case existing == nil:
@@ -105,28 +106,28 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 // check returns the filter for the addresses of a consumer's endpoints, and whether they can be reached.
 func (r *Reconciler) check(
 	ctx context.Context, cluster *v1alpha1.ForeignCluster,
-) (addressFilter, readiness, error) {
+) (netmap.AddressFilter, readiness, error) {
 	info := &v1alpha1.ClusterInfo{}
 	key := client.ObjectKey{Name: v1alpha1.ClusterInfoName}
 	if err := r.Client.Get(ctx, key, info); client.IgnoreNotFound(err) != nil {
-		return addressFilter{}, readiness{}, fmt.Errorf("reading ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
+		return netmap.AddressFilter{}, readiness{}, fmt.Errorf("reading ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
 	}
-	own := filterOf(info, r.Network.Refused)
+	filter := netmap.NewAddressFilter(info, r.Network.Refused)
 	state := reachability(cluster)
-	if state.ready && !own.services && len(r.Network.Refused) == 0 {
+	if state.ready && !filter.Complete {
 		state = servicesUnknown
 	}
 	if cluster == nil || cmp.Or(cluster.Spec.Networking, r.Network.Networking) != v1alpha1.NetworkingTunnel {
-		return own, state, nil
+		return filter, state, nil
 	}
 	var err error
-	if own.tunnel, err = r.tunnel(ctx, cluster); err != nil {
-		return addressFilter{}, readiness{}, err
+	if filter.Tunnel, err = r.tunnel(ctx, cluster); err != nil {
+		return netmap.AddressFilter{}, readiness{}, err
 	}
-	if len(own.tunnel) == 0 {
+	if len(filter.Tunnel) == 0 {
 		state = noTunnel
 	}
-	return own, state, nil
+	return filter, state, nil
 }
 
 // write creates or updates the EndpointSlice, at most once per writeInterval, and writes the condition

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
@@ -138,15 +139,15 @@ func TestPeerImportsNoServices(t *testing.T) {
 	slice, _ := sliceFor(shadowSlice(func(s *v1alpha1.ShadowEndpointSlice) {
 		s.Labels["multicluster.kubernetes.io/service-name"], s.Labels["multicluster.kubernetes.io/source-cluster"] = "web",
 			"milan"
-	}), remoteNamespace(), true, addressFilter{})
-	plain, _ := sliceFor(shadowSlice(), remoteNamespace(), true, addressFilter{})
+	}), remoteNamespace(), true, netmap.AddressFilter{Complete: true})
+	plain, _ := sliceFor(shadowSlice(), remoteNamespace(), true, netmap.AddressFilter{Complete: true})
 	if diff := cmp.Diff(plain.Labels, slice.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 }
 
 func TestEndpointSliceIsLabelledWithItsConsumer(t *testing.T) {
-	got, left := sliceFor(shadowSlice(), remoteNamespace(), true, addressFilter{})
+	got, left := sliceFor(shadowSlice(), remoteNamespace(), true, netmap.AddressFilter{Complete: true})
 	want := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web-abcde", Namespace: remoteName,
@@ -168,7 +169,7 @@ func TestEndpointSliceIsLabelledWithItsConsumer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || left != 0 {
 		t.Errorf("%d left out (-want +got):\n%s", left, diff)
 	}
-	unreached, _ := sliceFor(shadowSlice(), remoteNamespace(), false, addressFilter{})
+	unreached, _ := sliceFor(shadowSlice(), remoteNamespace(), false, netmap.AddressFilter{Complete: true})
 	for i, endpoint := range unreached.Endpoints {
 		if *endpoint.Conditions.Ready || *endpoint.Conditions.Serving {
 			t.Errorf("endpoint %d is used and cannot be reached", i)

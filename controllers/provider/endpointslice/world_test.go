@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/kit/kittest"
 )
@@ -118,7 +119,7 @@ func clusterInfo(services []string, others ...v1alpha1.ClusterRange) *v1alpha1.C
 // sliceOf returns the EndpointSlice of a shadow one as the API server has it.
 func sliceOf(shadow *v1alpha1.ShadowEndpointSlice, reachable bool,
 	change ...func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
-	slice, _ := sliceFor(shadow, remoteNamespace(), reachable, addressFilter{})
+	slice, _ := sliceFor(shadow, remoteNamespace(), reachable, netmap.AddressFilter{Complete: true})
 	slice.UID = "slice-uid"
 	for _, c := range change {
 		c(slice)
