@@ -72,15 +72,17 @@ func ready(p *Pass) (status metav1.ConditionStatus, reason, message string) {
 }
 
 // networking returns the state of the connection between the pods of both clusters. A flat network
-// is established once a direction is enabled. The state of a tunnel is kept, because the controller
-// in package link/tunnel writes it.
+// is established while a direction is enabled, and until the outgoing peering has ended, because pods
+// that are evicted remain endpoints of their Services until they are replaced. The state of a tunnel is
+// kept, because the controller in package link/tunnel writes it.
 func networking(p *Pass) v1alpha1.PeeringPhase {
 	fc := p.ForeignCluster
 	switch cmp.Or(fc.Spec.Networking, p.Networking) {
 	case v1alpha1.NetworkingTunnel:
 		return cmp.Or(fc.Status.Networking, v1alpha1.PeeringNone)
 	case v1alpha1.NetworkingFlat:
-		if kit.OutgoingEnabled(fc) || kit.IncomingEnabled(fc) {
+		if kit.OutgoingEnabled(fc) || kit.IncomingEnabled(fc) ||
+			fc.Status.OutgoingPeering == v1alpha1.PeeringDisconnecting {
 			return v1alpha1.PeeringEstablished
 		}
 	}

@@ -35,20 +35,23 @@ func TestNetworkingIsThatOfTheForeignClusterOrOfTheInstallation(t *testing.T) {
 		disabled               bool
 		want                   v1alpha1.PeeringPhase
 		before                 v1alpha1.PeeringPhase
+		outgoing               v1alpha1.PeeringPhase
 	}{
-		{"none is selected", "", "", false, v1alpha1.PeeringNone, ""},
-		{"the installation selects none", none, "", false, v1alpha1.PeeringNone, ""},
-		{"the installation selects a flat network", flat, "", false, v1alpha1.PeeringEstablished, ""},
-		{"the ForeignCluster selects a flat network", none, flat, false, v1alpha1.PeeringEstablished, ""},
-		{"the ForeignCluster selects none", flat, none, false, v1alpha1.PeeringNone, ""},
-		{"the peering is disabled", flat, flat, true, v1alpha1.PeeringNone, ""},
-		{"the state of a tunnel is kept", none, tunnel, false, v1alpha1.PeeringPending, v1alpha1.PeeringPending},
-		{"a tunnel without a state", tunnel, "", false, v1alpha1.PeeringNone, ""},
-		{"a tunnel that is no longer selected", tunnel, none, false, v1alpha1.PeeringNone, v1alpha1.PeeringEstablished},
+		{"none is selected", "", "", false, v1alpha1.PeeringNone, "", ""},
+		{"the installation selects none", none, "", false, v1alpha1.PeeringNone, "", ""},
+		{"the installation selects a flat network", flat, "", false, v1alpha1.PeeringEstablished, "", ""},
+		{"the ForeignCluster selects a flat network", none, flat, false, v1alpha1.PeeringEstablished, "", ""},
+		{"the ForeignCluster selects none", flat, none, false, v1alpha1.PeeringNone, "", ""},
+		{"the peering is disabled", flat, flat, true, v1alpha1.PeeringNone, "", ""},
+		{"pods of a disabled peering are evicted", flat, flat, true, v1alpha1.PeeringEstablished, "", v1alpha1.PeeringDisconnecting},
+		{"the state of a tunnel is kept", none, tunnel, false, v1alpha1.PeeringPending, v1alpha1.PeeringPending, ""},
+		{"a tunnel without a state", tunnel, "", false, v1alpha1.PeeringNone, "", ""},
+		{"a tunnel that is no longer selected", tunnel, none, false, v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &Pass{ForeignCluster: milan(), Now: now, Networking: test.installation}
 			p.ForeignCluster.Spec.Networking, p.ForeignCluster.Status.Networking = test.selected, test.before
+			p.ForeignCluster.Status.OutgoingPeering = test.outgoing
 			if test.disabled {
 				p.ForeignCluster.Spec.Outgoing, p.ForeignCluster.Spec.Incoming = v1alpha1.PeeringDisabled, v1alpha1.PeeringDisabled
 			}
