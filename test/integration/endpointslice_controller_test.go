@@ -119,19 +119,6 @@ func (e *endpointsOfWeb) setConsumerAlive(t *testing.T, status metav1.ConditionS
 	}
 }
 
-// setNetworkReady sets the condition NetworkReady of the consumer's VirtualNode.
-func (e *endpointsOfWeb) setNetworkReady(t *testing.T, status metav1.ConditionStatus) {
-	t.Helper()
-	patch := fmt.Sprintf(
-		`{"status":{"conditions":[{"type":%q,"status":%q,"reason":"Test","message":"",`+
-			`"lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
-		v1alpha1.ConditionNetworkReady, status)
-	if _, err := e.federation.FederationV1alpha1().VirtualNodes(e.peer).Patch(t.Context(), virtualNode,
-		types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (e *endpointsOfWeb) runController(t *testing.T) {
 	t.Helper()
 	publishRanges(t, e.federation, v1alpha1.ClusterRange{

@@ -194,6 +194,19 @@ func (o *offload) start(t *testing.T) {
 	t.Cleanup(o.stop)
 }
 
+// setNetworkReady sets the condition NetworkReady of the consumer's VirtualNode.
+func (o *offload) setNetworkReady(t *testing.T, status metav1.ConditionStatus) {
+	t.Helper()
+	patch := fmt.Sprintf(
+		`{"status":{"conditions":[{"type":%q,"status":%q,"reason":"Test","message":"",`+
+			`"lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
+		v1alpha1.ConditionNetworkReady, status)
+	if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Patch(t.Context(), virtualNode,
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // clean deletes the cluster-scoped objects.
 func (o *offload) clean() {
 	ctx := context.Background()

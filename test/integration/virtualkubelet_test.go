@@ -33,6 +33,7 @@ func TestVirtualKubelet(t *testing.T) {
 	o.start(t)
 	t.Run("its node is ready, and follows the VirtualNode", o.testNode)
 	t.Run("a running remote pod makes the local pod ready with one write", o.testRunning)
+	t.Run("a local pod has an address that the network permits", o.testAddress)
 	t.Run("a lost remote pod is recreated", o.testRecreated)
 	t.Run("a deleted pod is removed after its remote pod", o.testDeleted)
 	t.Run("a finished pod stays finished", o.testFinished)
@@ -204,7 +205,8 @@ func (o *offload) testRunning(t *testing.T) {
 	defer changes.Stop()
 	o.runs(t, o.make(t, "running"), 0)
 	pod := o.awaitPod(t, o.local, "running", "the pod is ready", isReady)
-	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP != "10.200.0.7" || pod.Status.HostIP != "127.0.0.1" {
+	// Without a network, the address on the provider has no meaning in the local cluster.
+	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP != "" || pod.Status.HostIP != "127.0.0.1" {
 		t.Errorf("phase %s, pod IP %s, host IP %s", pod.Status.Phase, pod.Status.PodIP, pod.Status.HostIP)
 	}
 	writes := 0
@@ -218,6 +220,36 @@ func (o *offload) testRunning(t *testing.T) {
 	}
 	if writes != 1 {
 		t.Errorf("%d writes to the pod from bound to ready, want 1", writes)
+	}
+}
+
+// testAddress changes the network of the pod that testRunning leaves.
+func (o *offload) testAddress(t *testing.T) {
+	services := v1alpha1.ClusterRange{
+		Use: v1alpha1.RangeOfServices, CIDR: "10.96.0.0/12", Source: v1alpha1.SourceServiceCIDR,
+	}
+	pods := v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: "10.200.0.0/16", Source: v1alpha1.SourceNode}
+	publishRanges(t, o.federation, services)
+	setRanges := func(ranges ...v1alpha1.ClusterRange) {
+		infos := o.federation.FederationV1alpha1().ClusterInfos()
+		info := must2[*v1alpha1.ClusterInfo](t)(infos.Get(t.Context(), v1alpha1.ClusterInfoName, metav1.GetOptions{}))
+		info.Status.Ranges = ranges
+		must(t)(infos.UpdateStatus(t.Context(), info, metav1.UpdateOptions{}))
+	}
+	for _, step := range []struct {
+		name    string
+		change  func()
+		address string
+	}{
+		{"a flat network", func() { o.setNetworkReady(t, metav1.ConditionTrue) }, "10.200.0.7"},
+		{"a range of the local cluster", func() { setRanges(pods, services) }, ""},
+		{"a range of the provider", func() { setRanges(services) }, "10.200.0.7"},
+		{"no network", func() { o.setNetworkReady(t, metav1.ConditionFalse) }, ""},
+	} {
+		step.change()
+		o.awaitPod(t, o.local, "running", step.name, func(pod *corev1.Pod) bool {
+			return isReady(pod) && pod.Status.PodIP == step.address && (step.address != "") == (len(pod.Status.PodIPs) == 1)
+		})
 	}
 }
 

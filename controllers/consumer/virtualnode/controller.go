@@ -75,6 +75,9 @@ type Reconciler struct {
 	Reserved  []string
 	// Networking applies to ForeignClusters that do not set spec.networking.
 	Networking v1alpha1.NetworkingMode
+	// RefusedEndpoints are CIDRs in which pods of providers have no address with networking Flat, in addition to the
+	// CIDRs in the ClusterInfo.
+	RefusedEndpoints []string
 	// VirtualKubelet has the settings of virtual kubelets.
 	VirtualKubelet VirtualKubelet
 

@@ -111,6 +111,36 @@ func TestKubeletIsDeployedWithLeastPrivilege(t *testing.T) {
 	}
 }
 
+func TestVirtualKubeletHasTheRefusedCIDRs(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		refused []string
+		want    []string
+	}{
+		{"none", nil, nil},
+		{"two", []string{"10.96.0.0/12", "fd00:96::/112"},
+			[]string{"--policy-refused-endpoint-cidrs=10.96.0.0/12,fd00:96::/112"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.RefusedEndpoints = test.refused
+			deployment, err := w.newDeployment(w.virtual(), "milan")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, arg := range deployment.Spec.Template.Spec.Containers[0].Args {
+				if strings.HasPrefix(arg, "--policy-refused-endpoint-cidrs") {
+					got = append(got, arg)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("flags (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestKubeletHasTheURLOfTheConsumersAPIServer(t *testing.T) {
 	arguments := func(server string, throughTunnels bool) []string {
 		w := newWorld(t)

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -163,6 +164,10 @@ func (r *Reconciler) newContainer(node *v1alpha1.VirtualNode, foreignCluster str
 	}
 	if limit := r.VirtualKubelet.MemoryLimit.Quantity; !limit.IsZero() {
 		container.Resources.Limits[corev1.ResourceMemory] = limit
+	}
+	if len(r.RefusedEndpoints) > 0 {
+		container.Args = append(container.Args,
+			"--policy-refused-endpoint-cidrs="+strings.Join(r.RefusedEndpoints, ","))
 	}
 	if r.VirtualKubelet.ConsumerAPIServer != "" {
 		container.Args = append(container.Args, "--consumer-api-server="+r.VirtualKubelet.ConsumerAPIServer)

@@ -70,7 +70,10 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		corev1.EventSource{Component: "federation-virtual-kubelet", Host: options.NodeName},
 	)
 	warnings := pods.NewWarnings()
-	k.network = &pods.Network{VirtualNode: k.informers.virtualNode, Mapped: k.informers.mapped}
+	k.network = &pods.Network{
+		VirtualNode: k.informers.virtualNode, ClusterInfo: k.informers.clusterInfo, Mapped: k.informers.mapped,
+		Refused: options.refusedEndpoints(),
+	}
 	k.node = node.New(node.Config{
 		Provider: options.ForeignCluster, Address: options.NodeIP, Port: options.Port,
 		Check:       func(ctx context.Context) (string, error) { return clients.check(ctx, k.informers.virtualNode()) },
@@ -123,6 +126,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		virtualNode: k.virtualNodeChanged,
 		maps:        k.remap,
 		nodeGone:    k.node.Rewrite,
+		clusterInfo: k.clusterInfoChanged,
 		mapped: func(address string) {
 			if options.ConsumerAPIServerThroughTunnel && sameAddress(address, api.Host) {
 				k.pods.EnqueueAll()
@@ -178,6 +182,12 @@ func (k *kubelet) virtualNodeChanged() {
 		k.enqueueAll()
 	}
 	k.remap()
+}
+
+func (k *kubelet) clusterInfoChanged() {
+	if k.network.Changed() {
+		k.enqueueAll()
+	}
 }
 
 func (k *kubelet) enqueueAll() {

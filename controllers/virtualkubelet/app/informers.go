@@ -30,11 +30,13 @@ type informers struct {
 	pods         corev1informers.PodInformer
 	virtualNodes federationinformers.VirtualNodeInformer
 	maps         federationinformers.NamespaceMapInformer
+	clusterInfos federationinformers.ClusterInfoInformer
 	// mappings are the AddressMappings for the provider; nil without an installation namespace.
 	mappings cache.SharedIndexInformer
 
-	// virtualNodeLister is kept because each call of Lister() allocates a new one.
+	// The listers are kept because each call of Lister() allocates a new one.
 	virtualNodeLister federationlisters.VirtualNodeNamespaceLister
+	clusterInfoLister federationlisters.ClusterInfoLister
 	// lastPatch is the offloading patch that the last call of patch read from the VirtualNode.
 	lastPatch atomic.Pointer[v1alpha1.OffloadingPatch]
 
@@ -46,6 +48,8 @@ type informers struct {
 type handlers struct {
 	pods                        cache.ResourceEventHandler
 	virtualNode, maps, nodeGone func()
+	// clusterInfo is called when the ClusterInfo of the local cluster changes.
+	clusterInfo func()
 	// mapped is called with the original address of an AddressMapping that was created or deleted.
 	mapped func(address string)
 }
@@ -79,14 +83,21 @@ func newInformers(clients *clients, options *Options) *informers {
 		),
 		externalversions.WithTweakListOptions(only("metadata.name", options.ConsumerName)),
 	)
+	clusterInfos := externalversions.NewSharedInformerFactoryWithOptions(
+		clients.federation,
+		0,
+		externalversions.WithTransform(trimClusterInfo),
+		externalversions.WithTweakListOptions(only("metadata.name", v1alpha1.ClusterInfoName)),
+	)
 	i := &informers{
 		node:         nodes.Core().V1().Nodes().Informer(),
 		pods:         pods.Core().V1().Pods(),
 		virtualNodes: virtualNodes.Federation().V1alpha1().VirtualNodes(),
 		maps:         maps.Federation().V1alpha1().NamespaceMaps(),
+		clusterInfos: clusterInfos.Federation().V1alpha1().ClusterInfos(),
 		namespace:    options.Namespace,
 		name:         options.VirtualNode,
-		factories:    []interface{ StartWithContext(context.Context) }{pods, nodes, virtualNodes, maps},
+		factories:    []interface{ StartWithContext(context.Context) }{pods, nodes, virtualNodes, maps, clusterInfos},
 	}
 	if options.InstallationNamespace != "" {
 		mappings := externalversions.NewSharedInformerFactoryWithOptions(
@@ -102,6 +113,7 @@ func newInformers(clients *clients, options *Options) *informers {
 		i.factories = append(i.factories, mappings)
 	}
 	i.virtualNodeLister = i.virtualNodes.Lister().VirtualNodes(i.namespace)
+	i.clusterInfoLister = i.clusterInfos.Lister()
 	return i
 }
 
@@ -114,6 +126,9 @@ func (i *informers) start(ctx context.Context, handlers handlers) error {
 		return err
 	}
 	if _, err := remotens.OnChange(i.maps.Informer(), func(any) { handlers.maps() }); err != nil {
+		return err
+	}
+	if _, err := remotens.OnChange(i.clusterInfos.Informer(), func(any) { handlers.clusterInfo() }); err != nil {
 		return err
 	}
 	if _, err := i.node.AddEventHandler(
@@ -138,7 +153,7 @@ func (i *informers) start(ctx context.Context, handlers handlers) error {
 // synced reports whether the caches are filled. The cache of the Node is not needed.
 func (i *informers) synced() bool {
 	return i.pods.Informer().HasSynced() && i.virtualNodes.Informer().HasSynced() && i.maps.Informer().HasSynced() &&
-		(i.mappings == nil || i.mappings.HasSynced())
+		i.clusterInfos.Informer().HasSynced() && (i.mappings == nil || i.mappings.HasSynced())
 }
 
 // virtualNode returns the VirtualNode of this node, or nil if it does not exist.
@@ -148,6 +163,15 @@ func (i *informers) virtualNode() *v1alpha1.VirtualNode {
 		return nil
 	}
 	return vn
+}
+
+// clusterInfo returns the ClusterInfo of the local cluster, or nil if it does not exist.
+func (i *informers) clusterInfo() *v1alpha1.ClusterInfo {
+	info, err := i.clusterInfoLister.Get(v1alpha1.ClusterInfoName)
+	if err != nil {
+		return nil
+	}
+	return info
 }
 
 // deciding returns the cluster's VirtualNode whose reflection policy applies to all its virtual nodes, or nil if the
@@ -209,6 +233,17 @@ func trimNode(obj any) (any, error) {
 	if node, ok := obj.(*corev1.Node); ok {
 		return &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion},
+		}, nil
+	}
+	return obj, nil
+}
+
+// trimClusterInfo drops all fields of a ClusterInfo but its identity and ranges.
+func trimClusterInfo(obj any) (any, error) {
+	if info, ok := obj.(*v1alpha1.ClusterInfo); ok {
+		return &v1alpha1.ClusterInfo{
+			ObjectMeta: metav1.ObjectMeta{Name: info.Name, UID: info.UID, ResourceVersion: info.ResourceVersion},
+			Status:     v1alpha1.ClusterInfoStatus{Ranges: info.Status.Ranges},
 		}, nil
 	}
 	return obj, nil

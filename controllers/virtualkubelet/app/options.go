@@ -19,7 +19,11 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-const defaultPort = 10250
+const (
+	defaultPort = 10250
+	// flagRefusedEndpoints is the name of the flag that sets Options.RefusedEndpoints.
+	flagRefusedEndpoints = "policy-refused-endpoint-cidrs"
+)
 
 // Options are the flags of a virtual kubelet.
 type Options struct {
@@ -50,6 +54,9 @@ type Options struct {
 	// ConsumerAPIServerThroughTunnel means that remote pods reach the IP address in ConsumerAPIServer only through the
 	// tunnel, at the address that an AddressMapping maps it to.
 	ConsumerAPIServerThroughTunnel bool
+	// RefusedEndpoints are CIDRs in which pods on the provider have no address in the local cluster, in addition to the
+	// CIDRs in the ClusterInfo. They have no effect with a tunnel.
+	RefusedEndpoints []string
 	// Profiling enables /debug/pprof on the kubelet API.
 	Profiling bool
 	// Dial opens connections to the provider. Nil means the dialer of package remote, which rejects addresses of this
@@ -118,6 +125,13 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		o.ConsumerAPIServerThroughTunnel,
 		"Let pods on the provider reach --consumer-api-server through the tunnel, at the address in its AddressMapping.",
 	)
+	flags.StringSliceVar(
+		&o.RefusedEndpoints,
+		flagRefusedEndpoints,
+		o.RefusedEndpoints,
+		"CIDRs in which pods on the provider have no address in this cluster, in addition to the CIDRs of this cluster's "+
+			"nodes, pods and Services. They apply to networking Flat.",
+	)
 	flags.BoolVar(
 		&o.Profiling,
 		"profiling",
@@ -171,7 +185,23 @@ func (o *Options) Validate() []error {
 		errs = append(errs, errors.New("--consumer-api-server-through-tunnel requires --consumer-api-server with an IP "+
 			"address, and --installation-namespace"))
 	}
+	for _, cidr := range o.RefusedEndpoints {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			errs = append(errs, fmt.Errorf("--%s %q: must be a CIDR, for example 10.96.0.0/12", flagRefusedEndpoints, cidr))
+		}
+	}
 	return errs
+}
+
+// refusedEndpoints returns the parsed RefusedEndpoints. It omits invalid ones, which Validate reports.
+func (o *Options) refusedEndpoints() []netip.Prefix {
+	var prefixes []netip.Prefix
+	for _, cidr := range o.RefusedEndpoints {
+		if prefix, err := netip.ParsePrefix(cidr); err == nil {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
 }
 
 // consumerAPI returns the host and port in ConsumerAPIServer, or the zero value if it is empty. It fails if the URL is

@@ -58,6 +58,11 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 			change: func(o *Options) { o.ConsumerAPIServer, o.ConsumerAPIServerThroughTunnel = "https://10.96.0.1", true },
 			want:   []string{"--consumer-api-server-through-tunnel"},
 		},
+		{
+			name:   "a refused address",
+			change: func(o *Options) { o.RefusedEndpoints = []string{"10.96.0.0/12", "10.96.0.1"} },
+			want:   []string{"--policy-refused-endpoint-cidrs"},
+		},
 		{name: "no identity", change: func(o *Options) { o.IdentityDir = "" }, want: []string{"--identity-dir"}},
 	}
 	for _, test := range tests {

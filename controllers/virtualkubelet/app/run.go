@@ -123,7 +123,7 @@ func (k *kubelet) serve(ctx context.Context, listener net.Listener, auth *server
 		Ready: func() error {
 			if !k.informers.synced() {
 				return errors.New(
-					"the pods, VirtualNodes, NamespaceMap and AddressMappings of this cluster are not cached yet",
+					"the pods, VirtualNodes, NamespaceMap, ClusterInfo and AddressMappings of this cluster are not cached yet",
 				)
 			}
 			return nil

@@ -5,81 +5,119 @@ package pods
 
 import (
 	"net/netip"
+	"slices"
+	"sync"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// Network translates addresses between the clusters, by the network in the VirtualNode's status and AddressMappings.
+// Network translates addresses between the clusters, by the network in the VirtualNode's status and AddressMappings. It
+// refuses addresses of remote pods at which the local cluster does not reach the provider.
 type Network struct {
 	// VirtualNode returns the cached VirtualNode; nil if it does not exist.
 	VirtualNode func() *v1alpha1.VirtualNode
+	// ClusterInfo returns the cached ClusterInfo of the local cluster; nil if it does not exist.
+	ClusterInfo func() *v1alpha1.ClusterInfo
+	// Refused are CIDRs in which no remote pod has an address, in addition to the CIDRs in the ClusterInfo. They have no
+	// effect with a tunnel.
+	Refused []netip.Prefix
 	// Mapped returns the addresses that AddressMappings map an address to, for addresses that are not in the pod network.
 	// Nil means that there are no mappings.
 	Mapped func(address string) []string
 
-	last atomic.Pointer[networkTranslation]
-	// reported is the network at the last call of Changed.
-	reported *v1alpha1.VirtualNodeNetwork
+	last atomic.Pointer[networkState]
+	// mutex guards reported, which is the network at the last call of Changed.
+	mutex    sync.Mutex
+	reported networkState
 }
 
-// networkTranslation is a parsed network and the status that it was parsed from.
-type networkTranslation struct {
-	status      *v1alpha1.VirtualNodeNetwork
+// networkState is the network between the clusters, with the objects that it was read from. The zero value is no
+// network.
+type networkState struct {
+	// tunnel is status.network of the VirtualNode; nil without a tunnel.
+	tunnel *v1alpha1.VirtualNodeNetwork
+	// flat is true if the pods of both clusters reach each other without a tunnel.
+	flat bool
+	info *v1alpha1.ClusterInfo
+
 	translation netmap.Translation
+	// filter decides which addresses of the local cluster remote pods may have.
+	filter netmap.AddressFilter
 }
 
-// names returns the parsed network; nil if addresses are the same in both clusters. After the VirtualNode is deleted,
-// it returns the last network.
-func (n *Network) names() *networkTranslation {
+// state returns the current network. After the VirtualNode is deleted, it returns the last network.
+func (n *Network) state() *networkState {
 	last, vn := n.last.Load(), n.VirtualNode()
-	switch {
-	case vn == nil || last != nil && last.status == vn.Status.Network:
-		return last
-	case vn.Status.Network == nil:
-		n.last.Store(nil)
-		return nil
+	if last == nil {
+		last = &networkState{}
 	}
-	status := vn.Status.Network
-	// If the network is invalid, the translation is empty and translates no address.
-	translation, _ := netmap.ParseTranslation(status.Local, status.Remote)
-	last = &networkTranslation{status: status, translation: translation}
-	n.last.Store(last)
-	return last
+	if vn == nil {
+		return last
+	}
+	current := &networkState{tunnel: vn.Status.Network}
+	if current.tunnel == nil && meta.IsStatusConditionTrue(vn.Status.Conditions, v1alpha1.ConditionNetworkReady) {
+		current.flat = true
+		if n.ClusterInfo != nil {
+			current.info = n.ClusterInfo()
+		}
+	}
+	if last.tunnel == current.tunnel && last.flat == current.flat && last.info == current.info {
+		return last
+	}
+	switch {
+	case current.tunnel != nil:
+		// If the network is invalid, the translation is empty and translates no address.
+		current.translation, _ = netmap.ParseTranslation(current.tunnel.Local, current.tunnel.Remote)
+		for _, mapping := range current.translation.Remote {
+			current.filter.Tunnel = append(current.filter.Tunnel, mapping.Mapped)
+		}
+	case current.flat:
+		current.filter = netmap.NewAddressFilter(current.info, n.Refused)
+	}
+	n.last.Store(current)
+	return current
 }
 
-// Changed reports whether the network changed since the last call. It must not be called concurrently.
+// equal reports whether the same addresses are translated and refused in the same way.
+func (s *networkState) equal(other *networkState) bool {
+	return (s.tunnel == nil) == (other.tunnel == nil) && equality.Semantic.DeepEqual(s.tunnel, other.tunnel) &&
+		s.filter.Complete == other.filter.Complete && slices.Equal(s.filter.Refused, other.filter.Refused)
+}
+
+// Changed reports whether the network changed since the last call.
 func (n *Network) Changed() bool {
-	var status *v1alpha1.VirtualNodeNetwork
-	if names := n.names(); names != nil {
-		status = names.status
-	}
-	if (status == nil) == (n.reported == nil) && equality.Semantic.DeepEqual(status, n.reported) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	current := n.state()
+	if current.equal(&n.reported) {
 		return false
 	}
-	n.reported = status
+	n.reported = *current
 	return true
 }
 
 // ToRemote returns the address at which the provider reaches a local address; false if the provider cannot reach it. An
 // AddressMapping takes precedence over the pod network that contains the address.
 func (n *Network) ToRemote(address string) (string, bool) {
-	names := n.names()
-	if names == nil {
+	current := n.state()
+	if current.tunnel == nil {
 		return translate.SameAddress(address)
 	}
 	if n.Mapped != nil {
 		for _, mapped := range n.Mapped(address) {
-			if remoteAddress, ok := translateAddress(mapped, names.translation.Local.Translate); ok {
+			if remoteAddress, ok := translateAddress(mapped, current.translation.Local.Translate); ok {
 				return remoteAddress, true
 			}
 		}
 	}
-	return translateAddress(address, names.translation.Local.Translate)
+	return translateAddress(address, current.translation.Local.Translate)
 }
 
 func translateAddress(address string, to func(netip.Addr) (netip.Addr, bool)) (string, bool) {
@@ -91,19 +129,25 @@ func translateAddress(address string, to func(netip.Addr) (netip.Addr, bool)) (s
 	return translated.String(), ok
 }
 
+// toLocal returns the address at which the local cluster reaches an address that the provider reported; false if it
+// does not reach the address, or the provider may not have it.
+func (s *networkState) toLocal(address string) (string, bool) {
+	if s.tunnel != nil {
+		var ok bool
+		if address, ok = translateAddress(address, s.translation.Remote.Translate); !ok {
+			return "", false
+		}
+	}
+	return address, s.filter.Permits(address)
+}
+
 // toLocal returns copies of a shadow pod and its remote pod, in which the addresses are the ones at which the local
 // cluster reaches the remote pod. Either may be nil.
 func (n *Network) toLocal(
 	shadow *v1alpha1.ShadowPod,
 	pod *translate.RemotePod,
 ) (*v1alpha1.ShadowPod, *translate.RemotePod) {
-	names := n.names()
-	if names == nil {
-		return shadow, pod
-	}
-	toLocal := func(address string) (string, bool) {
-		return translateAddress(address, names.translation.Remote.Translate)
-	}
+	toLocal := n.state().toLocal
 	if shadow != nil && shadow.Status.Pod != nil {
 		status := translate.TranslateAddresses(shadow.Status.Pod, toLocal)
 		translated := *shadow
@@ -116,4 +160,18 @@ func (n *Network) toLocal(
 		pod = &translated
 	}
 	return shadow, pod
+}
+
+// permitted returns a local pod without the addresses that its remote pod may no longer have: the network changed, or
+// an earlier version accepted them. It returns the argument if it has no such address.
+func (n *Network) permitted(pod *corev1.Pod) *corev1.Pod {
+	filter := n.state().filter
+	if !slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return !filter.Permits(ip.IP) }) {
+		return pod
+	}
+	permitted := *pod
+	permitted.Status = translate.TranslateAddresses(&pod.Status, func(address string) (string, bool) {
+		return address, filter.Permits(address)
+	})
+	return &permitted
 }

@@ -47,7 +47,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 		return c.awaitNamespace(ctx, key, pod, state)
 	case !state.Namespace.Synced(), !c.Reachable():
 		// Events.Synced and the first successful check of the provider enqueue the pod again.
-		return nil
+		return c.publish(ctx, pod, c.permitted(pod).Status)
 	}
 
 	c.states.change(key, func(s *podState) {
@@ -96,7 +96,17 @@ func (c *Controller) statusOf(
 	if c.Network != nil {
 		shadow, remotePod = c.Network.toLocal(shadow, remotePod)
 	}
+	pod = c.permitted(pod)
 	return translate.PodStatus(pod, shadow, remotePod, c.NodeIP, c.now())
+}
+
+// permitted returns a local pod without the addresses that its remote pod may no longer have. The result shares memory
+// with the argument.
+func (c *Controller) permitted(pod *corev1.Pod) *corev1.Pod {
+	if c.Network == nil {
+		return pod
+	}
+	return c.Network.permitted(pod)
 }
 
 // unoffloadedStatus returns the status of a pod whose namespace is not offloaded to the provider. A pod that ran

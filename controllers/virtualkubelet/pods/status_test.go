@@ -9,14 +9,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit/kittest"
+	"liqo.io/federation/controllers/virtualkubelet/remotens"
 )
 
 // After a restart, the virtual kubelet has another address, which is written to all pods, but not before other changes
@@ -83,5 +89,76 @@ func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 	moved(1)
 	if fmt.Sprint(reported) != "[b]" {
 		t.Errorf("finally written statuses %v", reported)
+	}
+}
+
+// A pod that got its address without a check, or before the network changed, must not remain an endpoint with it. This
+// holds also while the provider is unreachable.
+func TestAddressesThatAreNotPermittedAreRemovedFromPods(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		flat      bool
+		reachable bool
+		status    corev1.PodStatus
+		want      []corev1.PodIP
+	}{
+		{
+			name: "no network", reachable: true,
+			status: corev1.PodStatus{PodIP: "10.0.2.2", PodIPs: []corev1.PodIP{{IP: "10.0.2.2"}}},
+		},
+		{
+			name:   "no network, unreachable provider",
+			status: corev1.PodStatus{PodIP: "10.0.2.2", PodIPs: []corev1.PodIP{{IP: "10.0.2.2"}}},
+		},
+		{
+			name: "address of a local pod, unreachable provider", flat: true,
+			status: corev1.PodStatus{PodIP: "10.9.2.2", PodIPs: []corev1.PodIP{{IP: "10.9.2.2"}, {IP: "fd00::2"}}},
+			want:   []corev1.PodIP{{IP: "fd00::2"}},
+		},
+		{
+			name: "flat network, unreachable provider", flat: true,
+			status: corev1.PodStatus{PodIP: "10.0.2.2", PodIPs: []corev1.PodIP{{IP: "10.0.2.2"}}},
+			want:   []corev1.PodIP{{IP: "10.0.2.2"}},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSender(t, func(string) error { return nil })
+			vn := virtualNodeOf(nil, test.flat)
+			s.Network = &Network{
+				VirtualNode: func() *v1alpha1.VirtualNode { return vn },
+				ClusterInfo: func() *v1alpha1.ClusterInfo { return localRanges("10.9.0.0/16") },
+			}
+			s.Reachable = func() bool { return test.reachable }
+			// The caches of the remote namespace are not filled either.
+			s.remoteNamespace.Pods = cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{})
+			pod := localPod("web")
+			pod.Status = test.status
+			pod.Status.Phase = corev1.PodRunning
+			before := pod.DeepCopy()
+			s.Local = kubefake.NewClientset(pod.DeepCopy())
+			s.Lister = corev1listers.NewPodLister(kittest.Indexer(pod))
+			s.Namespaces = fixed{"demo": remotens.State{Offloaded: true, Ready: true, Namespace: s.remoteNamespace}}
+			if test.reachable {
+				if err := s.publish(t.Context(), pod, s.statusOf(pod, nil, nil)); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := s.reconcile(t.Context(), cache.MetaObjectToName(pod)); err != nil {
+				t.Fatal(err)
+			}
+			written, err := s.Local.CoreV1().Pods("demo").Get(t.Context(), "web", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, written.Status.PodIPs, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+			if len(test.want) == 0 && written.Status.PodIP != "" ||
+				len(test.want) > 0 && written.Status.PodIP != test.want[0].IP {
+				t.Errorf("the address is %q", written.Status.PodIP)
+			}
+			if diff := cmp.Diff(before, pod); diff != "" {
+				t.Errorf("the cached pod was changed (-before +after):\n%s", diff)
+			}
+		})
 	}
 }

@@ -69,7 +69,8 @@ type Options struct {
 	OrphanTTL time.Duration
 	// Networking is the mode of pod connectivity with peers whose ForeignCluster sets no mode.
 	Networking string
-	// RefusedEndpoints are CIDRs in which no consumer may have endpoints of its Services.
+	// RefusedEndpoints are CIDRs in which peers may have no addresses: consumers no endpoints of Services, and providers
+	// no pods with networking Flat.
 	RefusedEndpoints []string
 	// Ranges are the CIDRs of the local cluster that an administrator configures. CIDRs that are not configured are
 	// detected.
@@ -160,9 +161,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"already routed and disjoint) or Tunnel (WireGuard between gateways; overlapping CIDRs are remapped). "+
 			"Endpoints of Services are reflected only with Flat or Tunnel.")
 	fs.StringSliceVar(&o.RefusedEndpoints, "policy-refused-endpoint-cidrs", o.RefusedEndpoints,
-		"CIDRs in which endpoints of consumers' Services are refused, in addition to the addresses of nodes, the pod "+
-			"CIDRs in specs of nodes, and the ServiceCIDRs. Set all other pod CIDRs, and ranges that nodes can reach but "+
-			"consumers must not reach.")
+		"CIDRs in which addresses of peers are refused: of endpoints of consumers' Services, and with networking Flat of "+
+			"pods on providers. They are refused in addition to the addresses of nodes, the pod CIDRs in specs of nodes, and "+
+			"the ServiceCIDRs. Set all other pod CIDRs, and ranges that nodes can reach but peers must not reach.")
 	o.Ranges.AddFlags(fs)
 	o.Network.AddFlags(fs)
 	o.ControlProxy.AddFlags(fs)
