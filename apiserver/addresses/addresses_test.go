@@ -14,7 +14,7 @@ import (
 )
 
 func prefixes(list ...string) []netip.Prefix {
-	var all []netip.Prefix
+	all := []netip.Prefix{}
 	for _, s := range list {
 		all = append(all, netip.MustParsePrefix(s))
 	}
@@ -91,6 +91,67 @@ func TestAllocate(t *testing.T) {
 			}
 			if err != nil || got.String() != test.want {
 				t.Errorf("got %v and %v, want %s", got, err, test.want)
+			}
+		})
+	}
+}
+
+// A peer that could keep the address of a machine in the local network would receive the packets to it.
+func TestRangesAreKeptOnlyWithinThePermittedCIDRs(t *testing.T) {
+	pool := NewPool(prefixes("10.0.0.0/8", "192.168.0.0/16", "fd00:10::/32"), prefixes("192.168.128.0/17"))
+	for _, test := range []struct {
+		name    string
+		within  []netip.Prefix
+		taken   []string
+		request string
+		exact   string
+		want    string
+		refused string
+	}{
+		{name: "everywhere", request: "192.168.1.53/32", want: "192.168.1.53/32"},
+		{name: "nowhere", within: prefixes(), request: "10.7.0.0/16", want: "10.255.0.0/16"},
+		{name: "within a CIDR", within: prefixes("10.64.0.0/10"), request: "10.70.0.0/16", want: "10.70.0.0/16"},
+		{name: "a whole CIDR", within: prefixes("10.64.0.0/10"), request: "10.64.0.0/10", want: "10.64.0.0/10"},
+		{name: "within the second CIDR", within: prefixes("10.64.0.0/10", "100.64.0.0/10"), request: "100.64.0.0/16",
+			want: "100.64.0.0/16"},
+		{name: "outside of all CIDRs", within: prefixes("10.64.0.0/10", "100.64.0.0/10"), request: "10.7.0.0/16",
+			want: "10.255.0.0/16"},
+		{name: "a single address outside of all CIDRs", within: prefixes("10.64.0.0/10"), request: "192.168.1.53/32",
+			want: "10.255.240.0/32"},
+		{name: "larger than its CIDR", within: prefixes("10.64.0.0/10"), request: "10.0.0.0/9", want: "10.128.0.0/9"},
+		{name: "two CIDRs together", within: prefixes("10.64.0.0/11", "10.96.0.0/11"), request: "10.64.0.0/10",
+			want: "10.192.0.0/10"},
+		{name: "in use within a CIDR", within: prefixes("10.64.0.0/10"), taken: []string{"10.70.1.0/24"},
+			request: "10.70.0.0/16", want: "10.255.0.0/16"},
+		{name: "reserved within a CIDR", within: prefixes("192.168.0.0/16"), request: "192.168.130.0/24",
+			want: "10.255.255.0/24"},
+		{name: "IPv6 within a CIDR", within: prefixes("10.64.0.0/10", "fd00:20::/32"), request: "fd00:20:1::/56",
+			want: "fd00:20:1::/56"},
+		{name: "IPv6 outside of all CIDRs", within: prefixes("10.64.0.0/10"), request: "fd00:20:1::/56",
+			want: "fd00:10:ffff:ff00::/56"},
+		{name: "an exact range outside of the pool and of all CIDRs", within: prefixes("10.64.0.0/10"),
+			request: "100.64.0.0/16", exact: "100.64.0.0/16", refused: "100.64.0.0/16 is not in its CIDRs"},
+		{name: "an exact range outside of the pool within a CIDR", within: prefixes("100.64.0.0/10"),
+			request: "100.64.0.0/16", exact: "100.64.0.0/16", want: "100.64.0.0/16"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			request := Request{Range: netip.MustParsePrefix(test.request), Keep: true, KeepWithin: test.within}
+			if test.exact != "" {
+				request.Exact = netip.MustParsePrefix(test.exact)
+			}
+			allocated, err := pool.Allocate(setOf(prefixes(test.taken...)...), request)
+			var got, refused string
+			if err != nil {
+				refused = err.Error()
+			} else {
+				got = allocated.String()
+			}
+			if diff := cmp.Diff([]string{test.want, test.refused}, []string{got, refused}); diff != "" {
+				t.Errorf("range and error (-want +got):\n%s", diff)
+			}
+			request.Keep = false
+			if kept, err := pool.Allocate(Set{}, request); err == nil && kept == request.Range && test.exact == "" {
+				t.Errorf("%s is kept without Keep", kept)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ package addresses
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Pool is the address space from which CIDRs are allocated: its CIDRs without the reserved ranges.
@@ -41,13 +42,13 @@ func NewPool(cidrs, reserved []netip.Prefix) Pool {
 func (p Pool) Reserved() Set { return p.reserved }
 
 // holds reports whether a range is within one of the pool's CIDRs, reserved or not.
-func (p Pool) holds(prefix netip.Prefix) bool {
-	for _, cidr := range p.cidrs {
-		if cidr.Bits() <= prefix.Bits() && cidr.Contains(prefix.Addr()) {
-			return true
-		}
-	}
-	return false
+func (p Pool) holds(prefix netip.Prefix) bool { return contains(p.cidrs, prefix) }
+
+// contains reports whether one of the CIDRs contains all addresses of a range.
+func contains(cidrs []netip.Prefix, prefix netip.Prefix) bool {
+	return slices.ContainsFunc(cidrs, func(cidr netip.Prefix) bool {
+		return cidr.Bits() <= prefix.Bits() && cidr.Contains(prefix.Addr())
+	})
 }
 
 // Request is a request to allocate a range that Range is mapped to.
@@ -57,11 +58,20 @@ type Request struct {
 	// Keep permits to map Range to itself, also outside the pool, if it is neither allocated nor
 	// reserved.
 	Keep bool
+	// KeepWithin are the CIDRs within which Keep applies: a Range that lies in none of them is not kept.
+	// Nil applies Keep everywhere, and an empty list that is not nil applies it nowhere. Local packets to
+	// a kept range are sent to the peer, so a peer that is not trusted must not select the range.
+	KeepWithin []netip.Prefix
 	// Exact is the only range that may be allocated. The zero value permits any.
 	Exact netip.Prefix
 	// Chance is a random number, by which Allocate selects one of several free addresses. It is an
 	// argument so that Allocate is deterministic.
 	Chance uint32
+}
+
+// keeps reports whether Range may be mapped to itself, if it is free.
+func (r Request) keeps() bool {
+	return r.Keep && (r.KeepWithin == nil || contains(r.KeepWithin, r.Range))
 }
 
 // ErrTaken is the error for a request whose Exact range is not available.
@@ -94,7 +104,7 @@ func (e *ErrExhausted) Error() string {
 }
 
 // Allocate returns a range that overlaps neither allocated nor reserved ranges: r.Exact if it is set,
-// otherwise r.Range if r.Keep is true and it is free, otherwise a range of the pool. It allocates from
+// otherwise r.Range if it may be kept and is free, otherwise a range of the pool. It allocates from
 // the upper end of the pool, because clusters usually number their networks from the lower end. A
 // single address is selected at random near the upper end, so that a released address is rarely
 // allocated again soon. Allocate fails with an ErrTaken or an ErrExhausted.
@@ -105,12 +115,12 @@ func (p Pool) Allocate(allocated Set, r Request) (netip.Prefix, error) {
 		return netip.Prefix{}, &ErrTaken{r.Exact, "is reserved"}
 	case allocated.Overlaps(r.Exact):
 		return netip.Prefix{}, &ErrTaken{r.Exact, "is in use"}
-	case !p.holds(r.Exact) && !(r.Keep && r.Exact == r.Range):
+	case !p.holds(r.Exact) && !(r.keeps() && r.Exact == r.Range):
 		return netip.Prefix{}, &ErrTaken{r.Exact, "is not in its CIDRs"}
 	default:
 		return r.Exact, nil
 	}
-	if r.Keep && !allocated.Overlaps(r.Range) && !p.reserved.Overlaps(r.Range) {
+	if r.keeps() && !allocated.Overlaps(r.Range) && !p.reserved.Overlaps(r.Range) {
 		return r.Range, nil
 	}
 	family := false
