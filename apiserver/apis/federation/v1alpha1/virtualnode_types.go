@@ -234,7 +234,8 @@ type VirtualNodeStatus struct {
 	// +listType=atomic
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty" protobuf:"bytes,5,rep,name=loadBalancerClasses"`
 	// network describes how addresses are remapped. Empty unless networking of the ForeignCluster
-	// is Tunnel; addresses are then the same in both clusters.
+	// is Tunnel. With Flat, addresses are the same in both clusters. With None, remote pods have no
+	// address in the local cluster.
 	// +optional
 	Network *VirtualNodeNetwork `json:"network,omitempty" protobuf:"bytes,6,opt,name=network"`
 	// conditions are Ready, a copy of the condition Ready of the Node; VirtualKubeletAvailable,
