@@ -24284,7 +24284,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 					},
 					"network": {
 						SchemaProps: spec.SchemaProps{
-							Description: "network describes how addresses are remapped. Empty unless networking of the ForeignCluster is Tunnel; addresses are then the same in both clusters.",
+							Description: "network describes how addresses are remapped. Empty unless networking of the ForeignCluster is Tunnel. With Flat, addresses are the same in both clusters. With None, remote pods have no address in the local cluster.",
 							Ref:         ref(v1alpha1.VirtualNodeNetwork{}.OpenAPIModelName()),
 						},
 					},

@@ -33,7 +33,8 @@ type VirtualNodeStatusApplyConfiguration struct {
 	// it.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
 	// network describes how addresses are remapped. Empty unless networking of the ForeignCluster
-	// is Tunnel; addresses are then the same in both clusters.
+	// is Tunnel. With Flat, addresses are the same in both clusters. With None, remote pods have no
+	// address in the local cluster.
 	Network *VirtualNodeNetworkApplyConfiguration `json:"network,omitempty"`
 	// conditions are Ready, a copy of the condition Ready of the Node; VirtualKubeletAvailable,
 	// which is True while the virtual kubelet runs; NetworkReady, which is True while the pods of
