@@ -13,8 +13,8 @@ import (
 // unusable are the CIDRs that no pod has an address in, in addition to those that netip.Addr.IsGlobalUnicast excludes.
 var unusable = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4")}
 
-// metadata are the addresses of metadata services of clouds that are not link-local.
-var metadata = []netip.Prefix{
+// MetadataServices are the addresses of metadata services of clouds that are not link-local.
+var MetadataServices = []netip.Prefix{
 	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
 	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
 	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
@@ -72,5 +72,5 @@ func (f *AddressFilter) Permits(text string) bool {
 	case len(f.Tunnel) > 0:
 		return slices.ContainsFunc(f.Tunnel, within)
 	}
-	return f.Complete && !slices.ContainsFunc(metadata, within)
+	return f.Complete && !slices.ContainsFunc(MetadataServices, within)
 }

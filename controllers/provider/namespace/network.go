@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -41,8 +42,8 @@ type Network struct {
 	Namespace string
 }
 
-// families are the ranges of all addresses of a family, and those with a meaning only on one link, for example metadata
-// services of clouds.
+// families are the ranges of all addresses of a family, and those with a meaning only on one link, for example of most
+// metadata services of clouds.
 var families = []struct{ all, linkLocal string }{{"0.0.0.0/0", "169.254.0.0/16"}, {"::/0", "fe80::/10"}}
 
 // isolation returns the NetworkPolicy of the remote namespaces of a consumer whose pods are isolated.
@@ -119,7 +120,7 @@ func (n *Network) inside(family, linkLocal string, ranges []v1alpha1.ClusterRang
 			add(prefix)
 		}
 	}
-	for _, prefix := range n.Refused {
+	for _, prefix := range slices.Concat(netmap.MetadataServices, n.Refused) {
 		add(prefix)
 	}
 	slices.Sort(cidrs)
