@@ -176,6 +176,68 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	})
 }
 
+// An external name could be one that only the provider reaches, and a NetworkPolicy could permit what isolation does not.
+func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	open := makeNamespaceOf(t, env, "remote-of-owner", v1alpha1.RoleRemoteNamespace, "siena")
+	closed := makeNamespaceOf(t, env, "remote-of-tenant", v1alpha1.RoleRemoteNamespace, "siena")
+	none := makeNamespaceOf(t, env, "remote-without-names", v1alpha1.RoleRemoteNamespace, "siena")
+	env.Kubectl(t, "", "annotate", "namespace", closed, v1alpha1.AnnotationExternalNames+"=*.example.com,db-*.example.org",
+		v1alpha1.AnnotationNetworkAccess+"=Isolated")
+	env.Kubectl(t, "", "annotate", "namespace", none, v1alpha1.AnnotationExternalNames+"=")
+	before := service("before", func(s *corev1.ServiceSpec) {
+		s.Type, s.ExternalName, s.Ports = corev1.ServiceTypeExternalName, "grafana.monitoring.svc.cluster.local", nil
+	})
+	must(t)(env.Kube.CoreV1().Services(closed).Create(t.Context(), before, metav1.CreateOptions{}))
+
+	const name = "peer-of-network"
+	for _, namespace := range []string{open, closed, none} {
+		env.Grant(t, name, namespace, rbacv1.PolicyRule{APIGroups: []string{"", "networking.k8s.io"},
+			Verbs: []string{"get", "create", "patch"}, Resources: []string{"services", "networkpolicies"}})
+	}
+	kube := kubeOf(t, env.User(t, name, v1alpha1.PeerGroup))
+	alias := func(namespace, name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.CoreV1().Services(namespace).Create(ctx, service("new", func(s *corev1.ServiceSpec) {
+				s.Type, s.ExternalName, s.Ports = corev1.ServiceTypeExternalName, name, nil
+			}), dryCreate)
+			return err
+		}
+	}
+	patch := func(patch string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.CoreV1().Services(closed).Patch(ctx, "before", types.MergePatchType, []byte(patch), dryPatch)
+			return err
+		}
+	}
+	permit := func(namespace string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.NetworkingV1().NetworkPolicies(namespace).Create(ctx,
+				&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
+			return err
+		}
+	}
+	const refused = "does not permit the externalName"
+	expect(t, []attempt{
+		{"any name, where names are not limited", "", alias(open, "grafana.monitoring.svc.cluster.local")},
+		{"a name of the cluster", refused, alias(closed, "grafana.monitoring.svc.cluster.local")},
+		{"a name that a pattern matches", "", alias(closed, "db.example.com")},
+		{"a name that another pattern matches", "", alias(closed, "db-1.example.org")},
+		{"a name that only contains a pattern", refused, alias(closed, "db.example.com.evil.net")},
+		{"a name that is shorter than a pattern", refused, alias(closed, "db-.example.or")},
+		{"a name, where none is permitted", refused, alias(none, "db.example.com")},
+		{"a Service without an external name, where none is permitted", "", func(ctx context.Context) error {
+			_, err := kube.CoreV1().Services(none).Create(ctx, service("new", nil), dryCreate)
+			return err
+		}},
+		{"an unchanged name", "", patch(`{"metadata":{"labels":{"a":"b"}}}`)},
+		{"a changed name", refused, patch(`{"spec":{"externalName":"kubernetes.default"}}`)},
+		{"a NetworkPolicy, where pods are not isolated", "", permit(open)},
+		{"a NetworkPolicy of isolated pods", "must not write NetworkPolicies", permit(closed)},
+	})
+}
+
 func service(name string, change func(*corev1.ServiceSpec)) *corev1.Service {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
