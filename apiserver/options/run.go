@@ -16,6 +16,7 @@ import (
 
 	"liqo.io/federation/apiserver/storage"
 	"liqo.io/federation/registry/federation/placementreview"
+	"liqo.io/federation/registry/federation/shadowpod"
 )
 
 var errEtcdStopped = errors.New("the embedded etcd stopped")
@@ -24,6 +25,7 @@ var errEtcdStopped = errors.New("the embedded etcd stopped")
 // returned no errors. Errors are one line and end with the remedy.
 func (o *Options) Run(ctx context.Context) (err error) {
 	placementreview.RegisterMetrics(legacyregistry.MustRegister)
+	shadowpod.RegisterMetrics(legacyregistry.MustRegister)
 	in, err := o.connect(ctx)
 	if err != nil {
 		return err

@@ -45,6 +45,7 @@ import (
 	"liqo.io/federation/netagent/gateway"
 	"liqo.io/federation/netagent/route"
 	"liqo.io/federation/registry/federation/placementreview"
+	"liqo.io/federation/registry/federation/shadowpod"
 )
 
 var update = flag.Bool("update", false, "write the generated pages and parts of pages")
@@ -244,6 +245,7 @@ func ownMetrics(t *testing.T, page io.Writer) {
 	several := func(more ...metrics.Registerable) { all = append(all, more...) }
 	storage.RegisterMetrics(several)
 	placementreview.RegisterMetrics(several)
+	shadowpod.RegisterMetrics(several)
 	controllermetrics.Register(several)
 	move.RegisterMetrics(several)
 	one := func(metric metrics.Registerable) error {

@@ -56,6 +56,7 @@ func (s attributed) beyondLimits(
 	}
 	for _, policy := range policies {
 		if errs := trust.Refusals(policy, template(pod), template(old), podPath, consumer); len(errs) > 0 {
+			refusals.WithLabelValues(consumer).Inc()
 			return errs
 		}
 	}
