@@ -234,13 +234,21 @@ func (p Peer) incomingName() string { return peerChain("I", p.ClusterID) }
 func (p Peer) outgoingName() string { return peerChain("O", p.ClusterID) }
 
 // filterChains returns the chains that accept packets from a peer to the addresses exposed to it, and drop all
-// others.
+// others. They receive no packets of known connections, and see the addresses that the peer uses.
 func (p Peer) filterChains(f Family) []Chain {
 	c := Chain{Family: f, Table: mangleTable, Name: p.filterName()}
-	for _, r := range p.localOf(f) {
-		c.add("-d %s -j ACCEPT", r.Mapped)
-	}
 	var mapped []branch
+	if p.Offloaded {
+		// The gateway itself must answer probes.
+		c.add("-d %s -p udp -m udp --dport %d -j ACCEPT", host(p.representative(f)), EchoPort)
+		for _, a := range p.reachableOf(f) {
+			mapped = append(mapped, branch{prefix: host(a), target: "ACCEPT"})
+		}
+	} else {
+		for _, r := range p.localOf(f) {
+			c.add("-d %s -j ACCEPT", r.Mapped)
+		}
+	}
 	for _, m := range p.mappingsOf(f) {
 		if len(m.Ports) == 0 {
 			mapped = append(mapped, branch{prefix: host(m.Seen), target: "ACCEPT"})
@@ -296,6 +304,18 @@ func (c *Chain) add(format string, args ...any) {
 
 func (p Peer) localOf(f Family) []netmap.CIDRMapping {
 	return slices.DeleteFunc(slices.Clone(p.Local), func(r netmap.CIDRMapping) bool { return familyOfPrefix(r.CIDR) != f })
+}
+
+// reachableOf returns the remapped addresses of the pods that the peer may reach.
+func (p Peer) reachableOf(f Family) []netip.Addr {
+	local := netmap.CIDRMappings(p.localOf(f))
+	var mapped []netip.Addr
+	for _, a := range p.Reachable {
+		if seen, ok := local.Translate(a); ok {
+			mapped = append(mapped, seen)
+		}
+	}
+	return mapped
 }
 
 func (p Peer) mappingsOf(f Family) []Mapping {

@@ -15,6 +15,7 @@ import (
 const (
 	maxPeerCIDRs    = 64
 	maxPeerMappings = 10000
+	maxReachable    = 10000
 	// maxPorts bounds the ports of one mapping. It must be less than maxRules, as all rules for one address are
 	// in one chain.
 	maxPorts = maxRules / 2
@@ -163,6 +164,9 @@ func sorted(p Peer) Peer {
 	slices.SortFunc(p.Remote, ComparePrefix)
 	p.Mappings = slices.Clone(p.Mappings)
 	slices.SortFunc(p.Mappings, func(a, b Mapping) int { return a.Seen.Compare(b.Seen) })
+	p.Reachable = slices.Clone(p.Reachable)
+	slices.SortFunc(p.Reachable, netip.Addr.Compare)
+	p.Reachable = slices.Compact(p.Reachable)
 	for i := range p.Mappings {
 		m := &p.Mappings[i]
 		m.Ports = slices.Clone(m.Ports)
@@ -199,6 +203,8 @@ func checkPeer(p Peer) error {
 		return fmt.Errorf("it has more than %d CIDRs", maxPeerCIDRs)
 	case countTargets(p.Mappings) > maxPeerMappings:
 		return fmt.Errorf("its mappings have more than %d ports", maxPeerMappings)
+	case len(p.Reachable) > maxReachable:
+		return fmt.Errorf("it may reach more than %d addresses", maxReachable)
 	}
 	for _, r := range p.Remote {
 		if err := checkPrefix(r); err != nil {

@@ -70,6 +70,12 @@ type Peer struct {
 	Remote []netip.Prefix
 	// Mappings are the local addresses outside of Local that the peer may reach.
 	Mappings []Mapping
+	// Offloaded limits connections of the peer to Local to the addresses in Reachable. Otherwise the peer may reach
+	// all of Local, and Reachable is ignored. Replies to the peer's packets and to local packets always pass.
+	Offloaded bool
+	// Reachable are the addresses of local pods that the peer may reach, before remapping. Addresses outside of Local
+	// have no effect.
+	Reachable []netip.Addr
 	// Control is the control plane traffic that the tunnel carries. A peer with control plane traffic may have no
 	// CIDRs, as the clusters agree upon them later.
 	Control Control
