@@ -66,6 +66,7 @@ func TestDiscoveryHasEveryResourceWithShortNameAndCategory(t *testing.T) {
 		"addressmappings":      "AddressMapping am true",
 		"networkconfigs":       "NetworkConfig netcfg true",
 		"tunnelendpoints":      "TunnelEndpoint te true",
+		"tunnelreaches":        "TunnelReach tr true",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)

@@ -46,6 +46,7 @@ type ForeignClusterSpec struct {
 	Mode                     PeeringMode
 	Gateway                  *PeeringGateway
 	Trust                    PeeringTrust
+	Reach                    ReachMode
 }
 
 // PeeringTrust selects what a peer, and pods of its users, may do in the local cluster.
@@ -55,6 +56,15 @@ type PeeringTrust string
 const (
 	TrustTenant    PeeringTrust = "Tenant"
 	TrustSameOwner PeeringTrust = "SameOwner"
+)
+
+// ReachMode selects which local pods a peer reaches through the tunnel.
+type ReachMode string
+
+// Values of ReachMode, documented in v1alpha1.
+const (
+	ReachOffloaded ReachMode = "Offloaded"
+	ReachAll       ReachMode = "All"
 )
 
 // PeeringMode is the path of control plane traffic between two clusters.

@@ -48,6 +48,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&AddressMapping{}, &AddressMappingList{},
 		&NetworkConfig{}, &NetworkConfigList{},
 		&TunnelEndpoint{}, &TunnelEndpointList{},
+		&TunnelReach{}, &TunnelReachList{},
 		&ShadowVolumeClaim{}, &ShadowVolumeClaimList{},
 		&VirtualVolume{}, &VirtualVolumeList{}, &Move{},
 	)

@@ -26,6 +26,7 @@ type TunnelEndpointSpec struct {
 	Local     []CIDRMapping
 	Remote    []CIDRMapping
 	Control   []TunnelControl
+	Reach     ReachMode
 }
 
 // TunnelControl is a direction of control plane traffic through a tunnel.

@@ -192,6 +192,8 @@ func (p StorageProvider) v1alpha1(
 	stored(table, "clusterinfos", resource.ClusterInfos.Storage)
 	stored(table, "networkconfigs", resource.NetworkConfigs.Storage)
 	stored(table, "tunnelendpoints", resource.TunnelEndpoints.Storage)
+	stored(table, "tunnelreaches", resource.TunnelReaches.Storage)
+	delete(table.storages, "tunnelreaches/status") // a TunnelReach has no status
 	mappings, err := addressmapping.New(p.Scheme, p.RESTOptionsGetter, addresses)
 	if err != nil && table.err == nil {
 		table.err = err

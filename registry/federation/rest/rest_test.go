@@ -99,7 +99,7 @@ func TestRoutes(t *testing.T) {
 		"shadowendpointslices", "shadowendpointslices/status",
 		"shadowpods", "shadowpods/stats", "shadowpods/status",
 		"shadowvolumeclaims", "shadowvolumeclaims/status",
-		"tunnelendpoints", "tunnelendpoints/status",
+		"tunnelendpoints", "tunnelendpoints/status", "tunnelreaches",
 		"virtualnodes", "virtualnodes/status",
 		"virtualvolumes", "virtualvolumes/move", "virtualvolumes/status",
 	}
@@ -126,6 +126,7 @@ func TestResourcesHaveSingularShortAndCategoryNames(t *testing.T) {
 		"addresspools":         {"addresspool", []string{"apool"}}, "addressmappings": {"addressmapping", []string{"am"}},
 		"clusterinfos":   {"clusterinfo", []string{"ci"}},
 		"networkconfigs": {"networkconfig", []string{"netcfg"}}, "tunnelendpoints": {"tunnelendpoint", []string{"te"}},
+		"tunnelreaches": {"tunnelreach", []string{"tr"}},
 	}
 	got := map[string]names{}
 	for route, resource := range table(t) {
@@ -235,6 +236,7 @@ var invalid = map[string]runtime.Object{
 	"ClusterInfo":         &federation.ClusterInfo{Status: federation.ClusterInfoStatus{ClusterID: "x"}},
 	"AddressMapping":      &federation.AddressMapping{Spec: federation.AddressMappingSpec{CIDR: "0.0.0.0/0"}},
 	"NetworkConfig":       &federation.NetworkConfig{Status: federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.0.0.0/8"}}}},
+	"TunnelReach":         &federation.TunnelReach{Spec: federation.TunnelReachSpec{Addresses: []string{"127.0.0.1"}}},
 	"TunnelEndpoint":      &federation.TunnelEndpoint{Status: federation.TunnelEndpointStatus{Phase: "Wrong"}},
 	"ShadowPod":           &federation.ShadowPod{Status: federation.ShadowPodStatus{Phase: "Running"}},
 	"ShadowVolumeClaim":   &federation.ShadowVolumeClaim{Status: federation.ShadowVolumeClaimStatus{Phase: "Wrong"}},

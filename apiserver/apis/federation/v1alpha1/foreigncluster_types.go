@@ -127,6 +127,11 @@ type ForeignClusterSpec struct {
 	// effect of SameOwner.
 	// +optional
 	Trust PeeringTrust `json:"trust,omitempty" protobuf:"bytes,16,opt,name=trust,casttype=PeeringTrust"`
+	// reach selects which local pods the peer reaches through the tunnel. Replies to connections of
+	// local pods, and addresses of AddressMappings, are not affected. Each cluster selects the reach
+	// of its peer independently. If empty, the value network.reach of the installation is used.
+	// +optional
+	Reach ReachMode `json:"reach,omitempty" protobuf:"bytes,17,opt,name=reach,casttype=ReachMode"`
 }
 
 // PeeringTrust selects what a peer, and pods of its users, may do in the local cluster.
@@ -140,6 +145,18 @@ const (
 	// TrustSameOwner is for a peer with the same owner as the local cluster. Everything is permitted
 	// that is not harmful in any peering. Fields of spec.incomingPolicy permit less.
 	TrustSameOwner PeeringTrust = "SameOwner"
+)
+
+// ReachMode selects which local pods a peer reaches through the tunnel.
+// +enum
+type ReachMode string
+
+const (
+	// ReachOffloaded permits connections to pods that the peer offloaded, and to pods that are
+	// endpoints of Services reflected or exported to the peer.
+	ReachOffloaded ReachMode = "Offloaded"
+	// ReachAll permits connections to all pods.
+	ReachAll ReachMode = "All"
 )
 
 // PeeringMode is the path of control plane traffic between two clusters.

@@ -55,6 +55,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&AddressMapping{}, &AddressMappingList{},
 		&NetworkConfig{}, &NetworkConfigList{},
 		&TunnelEndpoint{}, &TunnelEndpointList{},
+		&TunnelReach{}, &TunnelReachList{},
 		&ShadowVolumeClaim{}, &ShadowVolumeClaimList{},
 		&VirtualVolume{}, &VirtualVolumeList{}, &Move{},
 	)

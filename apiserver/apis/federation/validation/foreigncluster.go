@@ -82,6 +82,7 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs = append(errs, peeringTrust(spec.Trust, specPath.Child("trust"))...)
 	errs = append(errs, oneOf(spec.Networking, specPath.Child("networking"), "", federation.NetworkingNone,
 		federation.NetworkingFlat, federation.NetworkingTunnel)...)
+	errs = append(errs, reach(spec.Reach)...)
 	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, MaxDisconnectSeconds,
 		specPath.Child("disconnectTimeoutSeconds"))...)
 }

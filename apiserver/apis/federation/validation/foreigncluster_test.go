@@ -39,6 +39,8 @@ func TestValidateForeignCluster(t *testing.T) {
 		"an unknown intent":       {func(c *federation.ForeignCluster) { c.Spec.Incoming = "Maybe" }, []string{"spec.incoming"}},
 		"no intent":               {func(c *federation.ForeignCluster) { c.Spec.Outgoing = "" }, []string{"spec.outgoing"}},
 		"an unknown network mode": {func(c *federation.ForeignCluster) { c.Spec.Networking = "Round" }, []string{"spec.networking"}},
+		"a reach":                 {func(c *federation.ForeignCluster) { c.Spec.Reach = federation.ReachOffloaded }, nil},
+		"an unknown reach":        {func(c *federation.ForeignCluster) { c.Spec.Reach = "Few" }, []string{"spec.reach"}},
 		"no server":               {func(c *federation.ForeignCluster) { c.Spec.Server = "" }, []string{"spec.server"}},
 		"no PEM":                  {func(c *federation.ForeignCluster) { c.Spec.CABundle = []byte("certificates") }, []string{"spec.caBundle"}},
 		"a Secret beyond":         {func(c *federation.ForeignCluster) { c.Spec.InvitationSecretName = "../other" }, []string{"spec.invitationSecretName"}},

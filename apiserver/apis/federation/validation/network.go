@@ -251,8 +251,36 @@ func tunnelMTU(mtu int32, path *field.Path) field.ErrorList {
 	return nil
 }
 
+// ValidateTunnelReach validates a new tunnel reach.
+func ValidateTunnelReach(reach *federation.TunnelReach) field.ErrorList {
+	errs := clusterMetadata(reach, true)
+	return append(errs, tunnelReachSpec(&reach.Spec)...)
+}
+
+// ValidateTunnelReachUpdate validates an update of a tunnel reach. spec.clusterID cannot change.
+func ValidateTunnelReachUpdate(reach, old *federation.TunnelReach) field.ErrorList {
+	errs := metadataUpdate(reach, old)
+	errs = append(errs, tunnelReachSpec(&reach.Spec)...)
+	return append(errs, immutable(reach.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
+}
+
+func tunnelReachSpec(spec *federation.TunnelReachSpec) field.ErrorList {
+	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
+	return append(errs, uniqueNames(spec.Addresses, v1alpha1.MaxTunnelReachAddresses, specPath.Child("addresses"),
+		func(text string, path *field.Path) field.ErrorList {
+			_, errs := address(text, path)
+			return errs
+		})...)
+}
+
+// reach validates the reach of a peer in the spec of an object.
+func reach(mode federation.ReachMode) field.ErrorList {
+	return oneOf(mode, specPath.Child("reach"), "", federation.ReachOffloaded, federation.ReachAll)
+}
+
 func tunnelEndpointSpec(spec *federation.TunnelEndpointSpec) field.ErrorList {
 	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
+	errs = append(errs, reach(spec.Reach)...)
 	errs = append(errs, tunnel(spec.PublicKey, spec.Endpoints, spec.MTU)...)
 	control := specPath.Child("control")
 	for i, part := range spec.Control {

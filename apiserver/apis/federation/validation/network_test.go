@@ -220,6 +220,8 @@ func TestValidateTunnelEndpoint(t *testing.T) {
 		"an invalid key":      {func(e *federation.TunnelEndpoint) { e.Spec.PublicKey = "key" }, []string{"spec.publicKey"}},
 		"an invalid endpoint": {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints = []string{"localhost:1"} }, []string{"spec.endpoints[0]"}},
 		"an invalid MTU":      {func(e *federation.TunnelEndpoint) { e.Spec.MTU = 1000 }, []string{"spec.mtu"}},
+		"a reach":             {func(e *federation.TunnelEndpoint) { e.Spec.Reach = federation.ReachAll }, nil},
+		"an unknown reach":    {func(e *federation.TunnelEndpoint) { e.Spec.Reach = "Few" }, []string{"spec.reach"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, fieldsOf(ValidateTunnelEndpoint(tunnelEndpoint(test.change)))); diff != "" {
@@ -231,6 +233,58 @@ func TestValidateTunnelEndpoint(t *testing.T) {
 		func(e *federation.TunnelEndpoint) { e.Spec.ClusterID = "9f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11" })
 	if diff := cmp.Diff([]string{"spec.clusterID"},
 		fieldsOf(ValidateTunnelEndpointUpdate(other, tunnelEndpoint(nil)))); diff != "" {
+		t.Errorf("another cluster: %s", diff)
+	}
+}
+
+func TestValidateTunnelReach(t *testing.T) {
+	reach := func(change func(*federation.TunnelReach)) *federation.TunnelReach {
+		reach := &federation.TunnelReach{
+			ObjectMeta: meta("milan", "liqo"),
+			Spec:       federation.TunnelReachSpec{ClusterID: milanID, Addresses: []string{"10.244.1.2", "fd00::2"}},
+		}
+		reach.ResourceVersion = "1"
+		change(reach)
+		return reach
+	}
+	many := func(count int) func(*federation.TunnelReach) {
+		return func(r *federation.TunnelReach) {
+			r.Spec.Addresses = nil
+			for i := range count {
+				r.Spec.Addresses = append(r.Spec.Addresses, fmt.Sprintf("10.244.%d.%d", i>>8, i&255))
+			}
+		}
+	}
+	addresses := func(list ...string) func(*federation.TunnelReach) {
+		return func(r *federation.TunnelReach) { r.Spec.Addresses = list }
+	}
+	for name, test := range map[string]struct {
+		change func(*federation.TunnelReach)
+		want   []string
+	}{
+		"addresses":               {func(*federation.TunnelReach) {}, nil},
+		"none":                    {addresses(), nil},
+		"the maximum":             {many(v1alpha1.MaxTunnelReachAddresses), nil},
+		"more than the maximum":   {many(v1alpha1.MaxTunnelReachAddresses + 1), []string{"spec.addresses"}},
+		"no cluster":              {func(r *federation.TunnelReach) { r.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
+		"a name that is too long": {func(r *federation.TunnelReach) { r.Name = strings.Repeat("m", 41) }, []string{"metadata.name"}},
+		"an address twice":        {addresses("10.244.1.2", "10.244.1.2"), []string{"spec.addresses[1]"}},
+		"a range":                 {addresses("10.244.0.0/16"), []string{"spec.addresses[0]"}},
+		"a name":                  {addresses("db"), []string{"spec.addresses[0]"}},
+		"loopback":                {addresses("127.0.0.1"), []string{"spec.addresses[0]"}},
+		"link-local":              {addresses("fe80::1"), []string{"spec.addresses[0]"}},
+		"another form":            {addresses("fd00:0::2"), []string{"spec.addresses[0]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := reach(test.change)
+			if diff := cmp.Diff(test.want, fieldsOf(ValidateTunnelReach(changed))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	other := reach(func(r *federation.TunnelReach) { r.Spec.ClusterID = "9f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11" })
+	if diff := cmp.Diff([]string{"spec.clusterID"},
+		fieldsOf(ValidateTunnelReachUpdate(other, reach(func(*federation.TunnelReach) {})))); diff != "" {
 		t.Errorf("another cluster: %s", diff)
 	}
 }
