@@ -147,6 +147,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.TunnelEndpointSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TunnelEndpointStatus"):
 		return &federationv1alpha1.TunnelEndpointStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TunnelReach"):
+		return &federationv1alpha1.TunnelReachApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TunnelReachSpec"):
+		return &federationv1alpha1.TunnelReachSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNode"):
 		return &federationv1alpha1.VirtualNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualNodeNetwork"):

@@ -70,6 +70,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().ShadowVolumeClaims().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("tunnelendpoints"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().TunnelEndpoints().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("tunnelreaches"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().TunnelReaches().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("virtualnodes"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Federation().V1alpha1().VirtualNodes().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("virtualvolumes"):

@@ -484,6 +484,21 @@ func (in TunnelEndpointStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TunnelReach) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.TunnelReach"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TunnelReachList) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.TunnelReachList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TunnelReachSpec) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.TunnelReachSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in VirtualNode) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.VirtualNode"
 }

@@ -36,6 +36,9 @@ type TunnelEndpointSpecApplyConfiguration struct {
 	// control are the directions of control plane traffic through the tunnel, Serve, Call or both.
 	// Empty with mode OutOfBand.
 	Control []federationv1alpha1.TunnelControl `json:"control,omitempty"`
+	// reach selects which local pods the peer reaches. With Offloaded, the peer reaches the addresses
+	// in the TunnelReach of the same name, and no pod while there is none. Empty means All.
+	Reach *federationv1alpha1.ReachMode `json:"reach,omitempty"`
 }
 
 // TunnelEndpointSpecApplyConfiguration constructs a declarative configuration of the TunnelEndpointSpec type for use with
@@ -111,5 +114,13 @@ func (b *TunnelEndpointSpecApplyConfiguration) WithControl(values ...federationv
 	for i := range values {
 		b.Control = append(b.Control, values[i])
 	}
+	return b
+}
+
+// WithReach sets the Reach field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reach field is set to the value of the last call.
+func (b *TunnelEndpointSpecApplyConfiguration) WithReach(value federationv1alpha1.ReachMode) *TunnelEndpointSpecApplyConfiguration {
+	b.Reach = &value
 	return b
 }

@@ -105,6 +105,14 @@ type TunnelEndpointListerExpansion interface{}
 // TunnelEndpointNamespaceLister.
 type TunnelEndpointNamespaceListerExpansion interface{}
 
+// TunnelReachListerExpansion allows custom methods to be added to
+// TunnelReachLister.
+type TunnelReachListerExpansion interface{}
+
+// TunnelReachNamespaceListerExpansion allows custom methods to be added to
+// TunnelReachNamespaceLister.
+type TunnelReachNamespaceListerExpansion interface{}
+
 // VirtualNodeListerExpansion allows custom methods to be added to
 // VirtualNodeLister.
 type VirtualNodeListerExpansion interface{}

@@ -41,6 +41,8 @@ type Interface interface {
 	ShadowVolumeClaims() TypedShadowVolumeClaimInformer
 	// TunnelEndpoints returns a TunnelEndpointInformer.
 	TunnelEndpoints() TypedTunnelEndpointInformer
+	// TunnelReaches returns a TunnelReachInformer.
+	TunnelReaches() TypedTunnelReachInformer
 	// VirtualNodes returns a VirtualNodeInformer.
 	VirtualNodes() TypedVirtualNodeInformer
 	// VirtualVolumes returns a VirtualVolumeInformer.
@@ -131,6 +133,11 @@ func (v *version) ShadowVolumeClaims() TypedShadowVolumeClaimInformer {
 // TunnelEndpoints returns a TypedTunnelEndpointInformer.
 func (v *version) TunnelEndpoints() TypedTunnelEndpointInformer {
 	return &tunnelEndpointInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// TunnelReaches returns a TypedTunnelReachInformer.
+func (v *version) TunnelReaches() TypedTunnelReachInformer {
+	return &tunnelReachInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
 // VirtualNodes returns a TypedVirtualNodeInformer.

@@ -30,6 +30,7 @@ type FederationV1alpha1Interface interface {
 	ShadowPodsGetter
 	ShadowVolumeClaimsGetter
 	TunnelEndpointsGetter
+	TunnelReachesGetter
 	VirtualNodesGetter
 	VirtualVolumesGetter
 }
@@ -97,6 +98,10 @@ func (c *FederationV1alpha1Client) ShadowVolumeClaims(namespace string) ShadowVo
 
 func (c *FederationV1alpha1Client) TunnelEndpoints(namespace string) TunnelEndpointInterface {
 	return newTunnelEndpoints(c, namespace)
+}
+
+func (c *FederationV1alpha1Client) TunnelReaches(namespace string) TunnelReachInterface {
+	return newTunnelReaches(c, namespace)
 }
 
 func (c *FederationV1alpha1Client) VirtualNodes(namespace string) VirtualNodeInterface {

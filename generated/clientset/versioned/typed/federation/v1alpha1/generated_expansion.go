@@ -31,4 +31,6 @@ type ShadowVolumeClaimExpansion interface{}
 
 type TunnelEndpointExpansion interface{}
 
+type TunnelReachExpansion interface{}
+
 type VirtualNodeExpansion interface{}

@@ -75,6 +75,10 @@ func (c *FakeFederationV1alpha1) TunnelEndpoints(namespace string) v1alpha1.Tunn
 	return newFakeTunnelEndpoints(c, namespace)
 }
 
+func (c *FakeFederationV1alpha1) TunnelReaches(namespace string) v1alpha1.TunnelReachInterface {
+	return newFakeTunnelReaches(c, namespace)
+}
+
 func (c *FakeFederationV1alpha1) VirtualNodes(namespace string) v1alpha1.VirtualNodeInterface {
 	return newFakeVirtualNodes(c, namespace)
 }
