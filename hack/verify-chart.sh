@@ -62,6 +62,7 @@ accepts --set clusterName=rome --set-json 'networkPolicies.from=["192.0.2.0/24",
 accepts --set clusterName=rome,networking=Flat --set-json 'policy.refusedEndpointCIDRs=["10.96.0.0/12","fd00:96::/112"]'
 accepts --set clusterName=rome,server=https://rome.example.org:6443
 accepts --set clusterName=rome,networking=Tunnel,network.enabled=true
+accepts --set clusterName=rome,networking=Tunnel,network.enabled=true,network.reach=Offloaded
 accepts --set clusterName=rome,networking=Tunnel,network.mtu=1420,network.endpoints[0]=rome.example.org:51820 --set-json 'network.podCIDRs=["10.244.0.0/16","fd00:244::/56"]'
 accepts --set clusterName=rome,networking=Tunnel,network.enabled=true,network.gateway.nodeSelector.edge=yes,network.gateway.port=51821 --set-json 'network.podCIDRs=["10.244.0.0/16"]' --set-json 'network.externalCIDRs=["10.70.0.0/16"]' --set-json 'network.serviceCIDRs=["10.96.0.0/12"]'
 accepts --set clusterName=rome,network.enabled=true,network.gateway.replicas=1 --set-json 'network.podCIDRs=["fd00:244::/56"]' --set-json 'network.externalCIDRs=["None"]'
@@ -103,6 +104,7 @@ refuses 'consumerAPIServerThroughTunnels needs network.externalCIDRs' --set clus
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.podCIDRs=["10.244.0.0"]'
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.endpoints=["rome.example.org"]'
 refuses "'None', 'Flat', 'Tunnel'" --set clusterName=rome,networking=Round
+refuses "'', 'Offloaded', 'All'" --set clusterName=rome,network.reach=Few
 refuses 'maximum' --set clusterName=rome,network.gateway.port=70000
 refuses "'LoadBalancer', 'NodePort'" --set clusterName=rome,network.gateway.service.type=ClusterIP
 refuses 'network.gateway.service.loadBalancerClass is for type LoadBalancer' --set "${network},network.gateway.service.type=NodePort,network.gateway.service.loadBalancerClass=example.com/lb" --set-json 'network.podCIDRs=["10.244.0.0/16"]'

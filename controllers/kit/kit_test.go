@@ -43,7 +43,7 @@ func TestControllerRuntimeMetricsDoNotCollideWithProcessMetrics(t *testing.T) {
 	}
 }
 
-func TestCacheKeepsThePodFieldsThatStorageReads(t *testing.T) {
+func TestCacheKeepsThePodFieldsThatControllersRead(t *testing.T) {
 	claim := corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-db-0"},
 	}}
@@ -55,9 +55,11 @@ func TestCacheKeepsThePodFieldsThatStorageReads(t *testing.T) {
 		},
 		Spec: corev1.PodSpec{
 			NodeName: "worker", Containers: []corev1.Container{{Name: "db"}},
-			Volumes: []corev1.Volume{claim, {Name: "scratch"}, ephemeral},
+			Volumes: []corev1.Volume{claim, {Name: "scratch"}, ephemeral}, HostNetwork: true,
 		},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}},
+		},
 	}
 	stateless := pod.DeepCopy()
 	stateless.Spec.Volumes = pod.Spec.Volumes[1:2]
@@ -69,8 +71,8 @@ func TestCacheKeepsThePodFieldsThatStorageReads(t *testing.T) {
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "db-0", Namespace: "shop", UID: "1",
 			Annotations: map[string]string{"large": "value"}},
-		Spec:   corev1.PodSpec{NodeName: "worker", Volumes: []corev1.Volume{claim, ephemeral}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		Spec:   corev1.PodSpec{NodeName: "worker", Volumes: []corev1.Volume{claim, ephemeral}, HostNetwork: true},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: pod.Status.PodIPs},
 	}
 	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Errorf("pod with claims (-want +got):\n%s", diff)
@@ -82,8 +84,12 @@ func TestCacheKeepsThePodFieldsThatStorageReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db-0", Namespace: "shop", UID: "1"}},
-		kept); diff != "" {
+	want = &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "db-0", Namespace: "shop", UID: "1"},
+		Spec:       corev1.PodSpec{HostNetwork: true},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: pod.Status.PodIPs},
+	}
+	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Errorf("pod without claims (-want +got):\n%s", diff)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// TrimPod is a cache transform that keeps only some fields of pods. A pod that mounts a claim keeps its metadata,
-// claims, node, ServiceAccount, scheduling gates, tolerations, phase, reason and conditions. Any other pod keeps only
-// its name, UID and labels. Controllers read other fields from the API server. From objects of other kinds it removes
-// the managed fields.
+// TrimPod is a cache transform that keeps only some fields of pods. Each pod keeps its name, UID, labels, phase,
+// addresses and the use of its node's network. A pod that mounts a claim also keeps its other metadata, claims, node,
+// ServiceAccount, scheduling gates, tolerations, reason and conditions. Controllers read other fields from the API
+// server. From objects of other kinds it removes the managed fields.
 func TrimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -21,17 +21,23 @@ func TrimPod(object any) (any, error) {
 	}
 	claims := claimVolumes(pod)
 	if len(claims) == 0 {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Labels: pod.Labels,
-		}}, nil
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Labels: pod.Labels,
+			},
+			Spec:   corev1.PodSpec{HostNetwork: pod.Spec.HostNetwork},
+			Status: corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs},
+		}, nil
 	}
 	kept := &corev1.Pod{
 		ObjectMeta: pod.ObjectMeta,
 		Spec: corev1.PodSpec{
 			Volumes: claims, NodeName: pod.Spec.NodeName, ServiceAccountName: pod.Spec.ServiceAccountName,
-			SchedulingGates: pod.Spec.SchedulingGates, Tolerations: pod.Spec.Tolerations,
+			SchedulingGates: pod.Spec.SchedulingGates, Tolerations: pod.Spec.Tolerations, HostNetwork: pod.Spec.HostNetwork,
 		},
-		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Conditions: pod.Status.Conditions},
+		Status: corev1.PodStatus{
+			Phase: pod.Status.Phase, Reason: pod.Status.Reason, Conditions: pod.Status.Conditions, PodIPs: pod.Status.PodIPs,
+		},
 	}
 	kept.ManagedFields = nil
 	return kept, nil

@@ -32,8 +32,8 @@ type Addresses struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
-	// Installation caches the AddressMappings, indexed by Index, and the TunnelEndpoints of the
-	// installation namespace.
+	// Installation caches the AddressMappings, indexed by Index, the TunnelEndpoints and the
+	// TunnelReaches of the installation namespace.
 	Installation cache.Cache
 	Clock        clock.PassiveClock
 	// Namespace is the namespace of the installation.

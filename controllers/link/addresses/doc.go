@@ -10,4 +10,7 @@
 // Three controllers create AddressMappings: PodReconciler, whose requests name pods, EndpointReconciler,
 // whose requests name namespaces, and APIServerReconciler, whose requests name ForeignClusters. They share
 // Addresses. ReaderReconciler permits virtual kubelets to read AddressMappings.
+//
+// ReachReconciler allocates nothing: it lists the local pods that a peer may reach, on the consumer and on
+// the provider.
 package addresses

@@ -210,27 +210,37 @@ func (r *EndpointReconciler) providers(ctx context.Context, namespace string) ([
 		if !offloads(&all[i], namespace) {
 			continue
 		}
-		name := naming.ForeignClusterOf(all[i].Namespace)
-		tunnel, err := r.tunnel(ctx, name)
+		provider, err := r.provider(ctx, &all[i])
 		if err != nil {
 			return nil, err
 		}
-		nodes, err := r.virtualNodes(ctx, client.InNamespace(all[i].Namespace))
-		if err != nil {
-			return nil, err
-		}
-		if tunnel == nil {
-			continue
-		}
-		if node := reflection.DecidingVirtualNode(kit.Pointers(nodes), tunnel.Spec.ClusterID); node != nil {
-			found = append(found, provider{
-				peer:     peer{name, tunnel.Spec.ClusterID},
-				services: translate.PolicyOf(&node.Spec.Reflection, corev1.Resource("services")),
-				slices:   translate.PolicyOf(&node.Spec.Reflection, discoveryv1.Resource("endpointslices")),
-			})
+		if provider != nil {
+			found = append(found, *provider)
 		}
 	}
 	return found, nil
+}
+
+// provider returns the provider of a NamespaceMap; nil if this cluster has no tunnel to it or no virtual node for it.
+func (a *Addresses) provider(ctx context.Context, m *v1alpha1.NamespaceMap) (*provider, error) {
+	name := naming.ForeignClusterOf(m.Namespace)
+	tunnel, err := a.tunnel(ctx, name)
+	if err != nil || tunnel == nil {
+		return nil, err
+	}
+	nodes, err := a.virtualNodes(ctx, client.InNamespace(m.Namespace))
+	if err != nil {
+		return nil, err
+	}
+	node := reflection.DecidingVirtualNode(kit.Pointers(nodes), tunnel.Spec.ClusterID)
+	if node == nil {
+		return nil, nil
+	}
+	return &provider{
+		peer:     peer{name, tunnel.Spec.ClusterID},
+		services: translate.PolicyOf(&node.Spec.Reflection, corev1.Resource("services")),
+		slices:   translate.PolicyOf(&node.Spec.Reflection, discoveryv1.Resource("endpointslices")),
+	}, nil
 }
 
 // outsideSlice is an EndpointSlice with endpoints that are not pods, and its Service.

@@ -26,7 +26,7 @@ const gatewayLabel = "app.kubernetes.io/name"
 // NewCache returns a cache of the installation namespace. A kind is cached once a controller watches it.
 // The cache contains only:
 //
-//   - TunnelEndpoints and AddressMappings;
+//   - TunnelEndpoints, TunnelReaches and AddressMappings;
 //   - the Secret with the keys of the gateway, without the private one;
 //   - the Service of the gateway, its EndpointSlice, its Lease and its pods.
 //
@@ -43,6 +43,7 @@ func NewCache(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	keys.Transform = withoutPrivateKey
 	return kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&v1alpha1.TunnelEndpoint{}:   in(cache.Config{}),
+		&v1alpha1.TunnelReach{}:      in(cache.Config{}),
 		&v1alpha1.AddressMapping{}:   in(cache.Config{}),
 		&corev1.Secret{}:             in(keys),
 		&corev1.Service{}:            in(named(v1alpha1.GatewayName)),

@@ -40,6 +40,8 @@ type Reconciler struct {
 	Events record.EventRecorder
 	// Networking applies to ForeignClusters that do not set spec.networking.
 	Networking v1alpha1.NetworkingMode
+	// Reach applies to ForeignClusters that do not set spec.reach. Empty applies the default of their trust.
+	Reach v1alpha1.ReachMode
 
 	// life is the observed state of the gateways' Lease. lifeChanged enqueues every ForeignCluster
 	// with a tunnel when the Lease expires or is renewed again.

@@ -41,6 +41,10 @@ func (r *Reconciler) ensureTunnel(ctx context.Context, p *pass) (*state, error) 
 		// The NetworkConfig may be outdated, because it is replicated through this tunnel.
 		spec.PublicKey, spec.Endpoints = invited.PublicKey, invited.Endpoints
 	}
+	// Empty means All, so that no TunnelEndpoint changes because of an upgrade.
+	if reach(p.fc, r.Reach) == v1alpha1.ReachOffloaded {
+		spec.Reach = v1alpha1.ReachOffloaded
+	}
 	for _, cidr := range p.commonRanges(&remote) {
 		spec.Remote = append(spec.Remote, v1alpha1.CIDRMapping{CIDR: cidr, Mapped: p.remapped[cidr]})
 	}

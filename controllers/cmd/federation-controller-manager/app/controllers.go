@@ -60,6 +60,7 @@ func controllers() []Controller {
 		{Name: gateway.Name, Init: initGatewayService},
 		{Name: addresses.PodsName, Init: initPodAddresses},
 		{Name: addresses.EndpointsName, Init: initEndpointAddresses},
+		{Name: addresses.ReachName, Init: initTunnelReach},
 		{Name: addresses.APIServerName, Init: initAPIServerAddress},
 		{Name: addresses.ReadersName, Init: initAddressReaders},
 		{Name: heartbeat.Name, Init: initHeartbeat},

@@ -77,6 +77,7 @@ func initNetwork(ctx context.Context, config *Config) error {
 	reconciler := &tunnel.Reconciler{
 		Local: local, Live: config.manager.GetAPIReader(), Events: config.Recorder(tunnel.Name),
 		Networking: v1alpha1.NetworkingMode(config.Options.Networking),
+		Reach:      v1alpha1.ReachMode(config.Options.NetworkReach),
 	}
 	return reconciler.SetupWithManager(config.manager, installed)
 }
@@ -143,6 +144,16 @@ func initEndpointAddresses(ctx context.Context, config *Config) error {
 		return err
 	}
 	reconciler := &addresses.EndpointReconciler{Addresses: shared, Events: config.Recorder(addresses.EndpointsName)}
+	reconciler.Services = watches.NewServices(config.Kube, reconciler.Changes(), reconciler.Complete)
+	return reconciler.SetupWithManager(config.manager)
+}
+
+func initTunnelReach(ctx context.Context, config *Config) error {
+	shared, err := config.addresses(ctx)
+	if err != nil {
+		return err
+	}
+	reconciler := &addresses.ReachReconciler{Addresses: shared, Events: config.Recorder(addresses.ReachName)}
 	reconciler.Services = watches.NewServices(config.Kube, reconciler.Changes(), reconciler.Complete)
 	return reconciler.SetupWithManager(config.manager)
 }

@@ -69,6 +69,8 @@ type Options struct {
 	OrphanTTL time.Duration
 	// Networking is the mode of pod connectivity with peers whose ForeignCluster sets no mode.
 	Networking string
+	// NetworkReach selects the pods that peers reach whose ForeignCluster sets no reach. Empty means All.
+	NetworkReach string
 	// RefusedEndpoints are CIDRs in which peers may have no addresses: consumers no endpoints of Services, and providers
 	// no pods with networking Flat.
 	RefusedEndpoints []string
@@ -160,6 +162,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Pod connectivity with peers, unless spec.networking of a ForeignCluster is set: None, Flat (pod networks are "+
 			"already routed and disjoint) or Tunnel (WireGuard between gateways; overlapping CIDRs are remapped). "+
 			"Endpoints of Services are reflected only with Flat or Tunnel.")
+	fs.StringVar(&o.NetworkReach, "network-reach", o.NetworkReach,
+		"Local pods that peers reach through tunnels, unless spec.reach of a ForeignCluster is set: Offloaded (pods that "+
+			"the peer offloaded, and endpoints of Services reflected or exported to it) or All. Empty means All.")
 	fs.StringSliceVar(&o.RefusedEndpoints, "policy-refused-endpoint-cidrs", o.RefusedEndpoints,
 		"CIDRs in which addresses of peers are refused: of endpoints of consumers' Services, and with networking Flat of "+
 			"pods on providers. They are refused in addition to the addresses of nodes, the pod CIDRs in specs of nodes, and "+
@@ -208,6 +213,10 @@ func (o *Options) Validate() []error {
 	modes := []v1alpha1.NetworkingMode{v1alpha1.NetworkingNone, v1alpha1.NetworkingFlat, v1alpha1.NetworkingTunnel}
 	if !slices.Contains(modes, v1alpha1.NetworkingMode(o.Networking)) {
 		errs = append(errs, fmt.Errorf("--networking %q: must be one of %v", o.Networking, modes))
+	}
+	reaches := []v1alpha1.ReachMode{"", v1alpha1.ReachOffloaded, v1alpha1.ReachAll}
+	if !slices.Contains(reaches, v1alpha1.ReachMode(o.NetworkReach)) {
+		errs = append(errs, fmt.Errorf("--network-reach %q: must be Offloaded, All or empty", o.NetworkReach))
 	}
 	errs = append(errs, o.Ranges.Validate()...)
 	errs = append(errs, o.Network.Validate()...)

@@ -1,0 +1,395 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/podspec"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/virtualkubelet/translate"
+)
+
+// ReachName is the name of the controller ReachReconciler in --controllers, logs, metrics and events.
+const ReachName = "tunnel-reach"
+
+// ReasonReachExceeded of an event on a ForeignCluster means that its peer may reach more pods than a TunnelReach can
+// have. Offload fewer pods, or set spec.reach of the ForeignCluster to All.
+const ReasonReachExceeded = "ReachExceeded"
+
+// reachSettle is how long a reconcile is delayed after a pod or an EndpointSlice changed, so that it handles further
+// changes, too. It limits the writes of each TunnelReach to one per second.
+const reachSettle = time.Second
+
+// ReachReconciler lists the local pods that a peer may reach, while its TunnelEndpoint has reach Offloaded: the pods in
+// its remote namespaces and, in the namespaces that are offloaded to it, the pods that are endpoints of reflected
+// Services. Exported Services are reflected, too. Its requests name ForeignClusters.
+type ReachReconciler struct {
+	*Addresses
+	// Services caches the Services of offloaded namespaces. It must call Changes and Complete.
+	Services Services
+	// Events receives events of ForeignClusters.
+	Events record.EventRecorder
+
+	changed kit.Trigger
+	// watched are the namespaces whose Services are cached. One worker uses it.
+	watched sets.Set[string]
+}
+
+// SetupWithManager adds the controller to a manager.
+func (r *ReachReconciler) SetupWithManager(manager ctrl.Manager) error {
+	byName := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		return []reconcile.Request{kit.Request("", object.GetName())}
+	})
+	ofPeer := handler.EnqueueRequestsFromMapFunc(kit.OfPeerNamespace)
+	return ctrl.NewControllerManagedBy(manager).Named(ReachName).
+		Watches(&v1alpha1.VirtualNode{}, ofPeer, builder.WithPredicates(kit.SpecChanged())).
+		Watches(&v1alpha1.NamespaceMap{}, ofPeer, builder.WithPredicates(kit.SpecChanged())).
+		Watches(&corev1.Namespace{}, kit.EnqueueAfter(reachSettle, r.ofNamespace),
+			builder.WithPredicates(kit.Changed(roleChanged))).
+		Watches(&corev1.Pod{}, kit.EnqueueAfter(reachSettle, r.ofNamespace),
+			builder.WithPredicates(kit.Changed(podAddressesChanged))).
+		WatchesRawSource(source.Kind[client.Object](r.Installation, &v1alpha1.TunnelReach{}, byName)).
+		WatchesRawSource(source.Kind[client.Object](r.Installation, &v1alpha1.TunnelEndpoint{}, byName, kit.SpecChanged())).
+		WatchesRawSource(&r.changed).
+		WithOptions(kit.Options(1)).
+		Complete(r)
+}
+
+// roleChanged reports whether a namespace became the remote namespace of another consumer.
+func roleChanged(old, current *corev1.Namespace) bool {
+	return remoteNamespaceOf(old) != remoteNamespaceOf(current)
+}
+
+// podAddressesChanged reports whether a pod got or lost addresses.
+func podAddressesChanged(old, current *corev1.Pod) bool {
+	return !slices.Equal(podAddresses(old), podAddresses(current))
+}
+
+// remoteNamespaceOf returns the ForeignCluster of the consumer whose remote namespace this is; empty for any other
+// namespace.
+func remoteNamespaceOf(namespace *corev1.Namespace) string {
+	if namespace.Labels[v1alpha1.LabelRole] != v1alpha1.RoleRemoteNamespace {
+		return ""
+	}
+	return namespace.Labels[v1alpha1.LabelForeignCluster]
+}
+
+// podAddresses returns the addresses that no other pod or node has; none for a pod that has finished or uses the
+// network of its node.
+func podAddresses(pod *corev1.Pod) []netip.Addr {
+	if pod.Spec.HostNetwork || podspec.Finished(pod) {
+		return nil
+	}
+	var found []netip.Addr
+	for _, ip := range pod.Status.PodIPs {
+		if address, err := netip.ParseAddr(ip.IP); err == nil {
+			found = append(found, address)
+		}
+	}
+	return found
+}
+
+// ofNamespace maps a namespace, or an object in it, to the peers that may reach pods in it.
+func (r *ReachReconciler) ofNamespace(ctx context.Context, object client.Object) []reconcile.Request {
+	name := object.GetNamespace()
+	if name == "" {
+		name = object.GetName()
+	}
+	// Reading from a cache fails only before the cache is synced, which causes an event for each object anyway.
+	tunnels, _ := r.tunnels(ctx)
+	tunnels = slices.DeleteFunc(tunnels, func(t v1alpha1.TunnelEndpoint) bool {
+		return t.Spec.Reach != v1alpha1.ReachOffloaded
+	})
+	if len(tunnels) == 0 {
+		return nil
+	}
+	namespace := &corev1.Namespace{}
+	_ = r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	var requests []reconcile.Request
+	for i := range tunnels {
+		peer := tunnels[i].Name
+		inPeer := client.InNamespace(naming.PeerNamespace(peer))
+		if remoteNamespaceOf(namespace) == peer || r.offloaded(ctx, inPeer).Has(name) {
+			requests = append(requests, kit.Request("", peer))
+		}
+	}
+	return requests
+}
+
+// Changes returns the handler that the field Services must call for changed Services and EndpointSlices.
+func (r *ReachReconciler) Changes() toolscache.ResourceEventHandler {
+	changed := func(object any) {
+		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
+		}
+		if object, ok := object.(client.Object); ok {
+			for _, request := range r.ofNamespace(context.Background(), object) {
+				r.changed.AddAfter(request, reachSettle)
+			}
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: changed, UpdateFunc: func(_, current any) { changed(current) }, DeleteFunc: changed,
+	}
+}
+
+// Complete enqueues the peers to which a namespace is offloaded. The field Services must call it once all Services and
+// EndpointSlices of the namespace are cached.
+func (r *ReachReconciler) Complete(namespace string) {
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	for _, request := range r.ofNamespace(context.Background(), object) {
+		r.changed.Add(request)
+	}
+}
+
+// Reconcile ensures the TunnelReach of a peer while its TunnelEndpoint has reach Offloaded, and deletes it otherwise.
+func (r *ReachReconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
+	return kit.Result(r.reconcile(ctx, request.Name))
+}
+
+func (r *ReachReconciler) reconcile(ctx context.Context, name string) (time.Duration, error) {
+	if err := r.forgetServices(ctx); err != nil {
+		return 0, err
+	}
+	existing, err := r.existingReach(ctx, name)
+	if err != nil || existing != nil && existing.DeletionTimestamp != nil {
+		return 0, err
+	}
+	tunnel, err := r.tunnel(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	wanted := tunnel != nil && tunnel.Spec.Reach == v1alpha1.ReachOffloaded
+	if existing != nil && (!wanted || existing.Spec.ClusterID != tunnel.Spec.ClusterID) {
+		// The deletion enqueues the peer. The cluster ID is immutable.
+		return 0, kit.Delete(ctx, r.Client, existing)
+	}
+	if !wanted {
+		return 0, nil
+	}
+	addresses, complete, err := r.reachable(ctx, tunnel)
+	if err != nil || !complete {
+		// Complete enqueues the peer once the Services are cached.
+		return 0, err
+	}
+	spec := v1alpha1.TunnelReachSpec{
+		ClusterID: tunnel.Spec.ClusterID, Addresses: r.limited(ctx, name, existing, addresses),
+	}
+	if existing == nil {
+		return r.createReach(ctx, name, spec)
+	}
+	if slices.Equal(existing.Spec.Addresses, spec.Addresses) {
+		return 0, nil
+	}
+	changed := existing.DeepCopy()
+	changed.Spec = spec
+	_, err = kit.Commit(ctx, r.Client, existing, changed)
+	return 0, err
+}
+
+// existingReach returns the TunnelReach of a peer; nil if there is none.
+func (r *ReachReconciler) existingReach(ctx context.Context, name string) (*v1alpha1.TunnelReach, error) {
+	existing := &v1alpha1.TunnelReach{}
+	err := r.Installation.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, existing)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading tunnel reach %s: %w", name, err)
+	}
+	return existing, nil
+}
+
+func (r *ReachReconciler) createReach(
+	ctx context.Context, name string, spec v1alpha1.TunnelReachSpec,
+) (time.Duration, error) {
+	reach := &v1alpha1.TunnelReach{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: r.Namespace, Name: name,
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: name},
+		},
+		Spec: spec,
+	}
+	err := r.Client.Create(ctx, reach)
+	if apierrors.IsAlreadyExists(err) {
+		return staleRetry, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("creating tunnel reach %s: %w", name, err)
+	}
+	return 0, nil
+}
+
+// limited returns as many addresses as a TunnelReach can have, as texts in order. It emits an event when addresses are
+// left out for the first time.
+func (r *ReachReconciler) limited(
+	ctx context.Context, name string, existing *v1alpha1.TunnelReach, addresses sets.Set[netip.Addr],
+) []string {
+	sorted := addresses.UnsortedList()
+	slices.SortFunc(sorted, netip.Addr.Compare)
+	if len(sorted) > v1alpha1.MaxTunnelReachAddresses {
+		fc := &v1alpha1.ForeignCluster{}
+		if (existing == nil || len(existing.Spec.Addresses) < v1alpha1.MaxTunnelReachAddresses) &&
+			r.Client.Get(ctx, client.ObjectKey{Name: name}, fc) == nil {
+			r.Events.Eventf(fc, corev1.EventTypeWarning, ReasonReachExceeded,
+				"The peer may reach %d addresses of pods, and can reach %d of them: offload fewer pods, or set spec.reach to %s.",
+				len(sorted), v1alpha1.MaxTunnelReachAddresses, v1alpha1.ReachAll)
+		}
+		sorted = sorted[:v1alpha1.MaxTunnelReachAddresses]
+	}
+	var texts []string
+	for _, address := range sorted {
+		texts = append(texts, address.String())
+	}
+	return texts
+}
+
+// reachable returns the addresses of the local pods that the peer of a tunnel may reach. complete is false while the
+// Services of a namespace are not cached.
+func (r *ReachReconciler) reachable(
+	ctx context.Context, tunnel *v1alpha1.TunnelEndpoint,
+) (found sets.Set[netip.Addr], complete bool, err error) {
+	found, complete = sets.New[netip.Addr](), true
+	var remote corev1.NamespaceList
+	if err := r.Client.List(ctx, &remote, client.UnsafeDisableDeepCopy, client.MatchingLabels{
+		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: tunnel.Name,
+	}); err != nil {
+		return nil, false, fmt.Errorf("listing remote namespaces: %w", err)
+	}
+	for i := range remote.Items {
+		pods, err := r.podsIn(ctx, remote.Items[i].Name, tunnel)
+		if err != nil {
+			return nil, false, err
+		}
+		found = found.Union(pods)
+	}
+	maps, err := r.maps(ctx, client.InNamespace(naming.PeerNamespace(tunnel.Name)))
+	if err != nil {
+		return nil, false, err
+	}
+	for i := range maps {
+		to, err := r.provider(ctx, &maps[i])
+		if err != nil {
+			return nil, false, err
+		}
+		if to == nil {
+			continue
+		}
+		for namespace := range namesOf(&maps[i]) {
+			endpoints, known, err := r.reflectedEndpoints(ctx, namespace, to)
+			if err != nil {
+				return nil, false, err
+			}
+			// An EndpointSlice could have the address of a pod in another namespace.
+			pods, err := r.podsIn(ctx, namespace, tunnel)
+			if err != nil {
+				return nil, false, err
+			}
+			found, complete = found.Union(pods.Intersection(endpoints)), complete && known
+		}
+	}
+	return found, complete, nil
+}
+
+// podsIn returns the addresses of the pods in a namespace that are in the local ranges of a tunnel. Pods on virtual
+// nodes have other addresses.
+func (r *ReachReconciler) podsIn(
+	ctx context.Context, namespace string, tunnel *v1alpha1.TunnelEndpoint,
+) (sets.Set[netip.Addr], error) {
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the pods in namespace %s: %w", namespace, err)
+	}
+	var local []string
+	for _, mapping := range tunnel.Spec.Local {
+		local = append(local, mapping.CIDR)
+	}
+	found := sets.New[netip.Addr]()
+	for i := range pods.Items {
+		for _, address := range podAddresses(&pods.Items[i]) {
+			if contains(local, address) {
+				found.Insert(address)
+			}
+		}
+	}
+	return found, nil
+}
+
+// reflectedEndpoints returns the addresses in the EndpointSlices of a namespace that are reflected to a provider. known
+// is false while the Services of the namespace are not cached.
+func (r *ReachReconciler) reflectedEndpoints(
+	ctx context.Context, namespace string, to *provider,
+) (found sets.Set[netip.Addr], known bool, err error) {
+	watch, err := r.Services.Of(ctx, namespace)
+	if err != nil {
+		return nil, false, fmt.Errorf("watching the Services of namespace %s: %w", namespace, err)
+	}
+	if r.watched == nil {
+		r.watched = sets.New[string]()
+	}
+	r.watched.Insert(namespace)
+	if watch == nil {
+		return nil, false, nil
+	}
+	all, err := watch.Slices.List(labels.Everything())
+	if err != nil {
+		return nil, false, err
+	}
+	found = sets.New[netip.Addr]()
+	for _, slice := range all {
+		service, err := watch.Services.Get(slice.Labels[discoveryv1.LabelServiceName])
+		if err != nil || !translate.ReflectsEndpoints(to.services, to.slices, service, slice) {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			for _, text := range endpoint.Addresses {
+				if address, err := netip.ParseAddr(text); err == nil {
+					found.Insert(address)
+				}
+			}
+		}
+	}
+	return found, true, nil
+}
+
+// forgetServices ends the watches of namespaces that are offloaded to no peer with reach Offloaded.
+func (r *ReachReconciler) forgetServices(ctx context.Context) error {
+	tunnels, err := r.tunnels(ctx)
+	if err != nil {
+		return err
+	}
+	needed := sets.New[string]()
+	for i := range tunnels {
+		if tunnels[i].Spec.Reach == v1alpha1.ReachOffloaded {
+			needed = needed.Union(r.offloaded(ctx, client.InNamespace(naming.PeerNamespace(tunnels[i].Name))))
+		}
+	}
+	for namespace := range r.watched.Difference(needed) {
+		r.Services.Forget(namespace)
+		r.watched.Delete(namespace)
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel
+
+import (
+	"cmp"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// reach returns which local pods a peer reaches: spec.reach of its ForeignCluster, otherwise the value of the
+// installation, otherwise the default of its trust.
+func reach(fc *v1alpha1.ForeignCluster, installation v1alpha1.ReachMode) v1alpha1.ReachMode {
+	return cmp.Or(fc.Spec.Reach, installation, reachByTrust(fc))
+}
+
+// reachByTrust returns the default for a peer.
+//
+// TRUST: once ForeignCluster has spec.trust, Tenant means Offloaded, and SameOwner and empty mean All.
+func reachByTrust(*v1alpha1.ForeignCluster) v1alpha1.ReachMode { return v1alpha1.ReachAll }

@@ -1,0 +1,46 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel
+
+import (
+	"testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func TestReachOfAPeerOverridesThatOfTheInstallation(t *testing.T) {
+	const offloaded, all = v1alpha1.ReachOffloaded, v1alpha1.ReachAll
+	for _, test := range []struct{ peer, installation, want v1alpha1.ReachMode }{
+		{"", "", all},
+		{"", all, all},
+		{"", offloaded, offloaded},
+		{offloaded, "", offloaded},
+		{offloaded, all, offloaded},
+		{all, offloaded, all},
+	} {
+		fc := &v1alpha1.ForeignCluster{Spec: v1alpha1.ForeignClusterSpec{Reach: test.peer}}
+		if got := reach(fc, test.installation); got != test.want {
+			t.Errorf("peer %q, installation %q: %q, want %q", test.peer, test.installation, got, test.want)
+		}
+	}
+}
+
+// Each cluster selects the reach of its peer, and a change affects the existing tunnel.
+func TestReachIsWrittenToTheTunnel(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	rome.change(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Reach = v1alpha1.ReachOffloaded })
+	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+	if got := rome.te().Spec.Reach; got != v1alpha1.ReachOffloaded {
+		t.Errorf("rome's tunnel has reach %q", got)
+	}
+	if got := milan.te().Spec.Reach; got != "" {
+		t.Errorf("milan's tunnel has reach %q", got)
+	}
+	rome.change(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Reach = v1alpha1.ReachAll })
+	milan.r.Reach = v1alpha1.ReachOffloaded
+	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+	if a, b := rome.te().Spec.Reach, milan.te().Spec.Reach; a != "" || b != v1alpha1.ReachOffloaded {
+		t.Errorf("rome's tunnel has reach %q, milan's %q", a, b)
+	}
+}
