@@ -5,6 +5,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -38,12 +39,17 @@ import (
 type Sources struct {
 	endpoints federationlisters.TunnelEndpointNamespaceLister
 	mappings  federationlisters.AddressMappingNamespaceLister
+	reaches   federationlisters.TunnelReachNamespaceLister
 	nodes     corelisters.NodeLister
 	gateways  corelisters.PodNamespaceLister
 	infos     federationlisters.ClusterInfoLister
 
 	run    []func(stop <-chan struct{})
 	synced []cache.InformerSynced
+	// reachesSynced reports whether the TunnelReaches are cached. They are not part of synced, because an API server of
+	// an earlier version does not serve them.
+	reachesSynced cache.InformerSynced
+	changed       func()
 	// The workload is the Deployment or DaemonSet that runs this agent. seen is set once the cache has it, and
 	// removed once it is deleted or has a deletion timestamp. list lists the workloads of its kind.
 	seen, removed atomic.Bool
@@ -71,7 +77,7 @@ type source struct {
 func NewSources(kube kubernetes.Interface, federation versioned.Interface, namespace, workload string,
 	changed func(), onLease func(*coordinationv1.Lease), onKey func(*corev1.Secret),
 ) (*Sources, error) {
-	s := &Sources{workload: workload}
+	s := &Sources{workload: workload, changed: changed}
 	federationFactory := externalversions.NewSharedInformerFactoryWithOptions(
 		federation,
 		0,
@@ -141,6 +147,16 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 			}},
 		)
 	}
+	if workload == GatewayName {
+		reaches := federationFactory.Federation().V1alpha1().TunnelReaches()
+		s.reaches = reaches.Lister().TunnelReaches(namespace)
+		registration, err := reaches.Informer().AddEventHandler(
+			onChange(changed, func(a, b *v1alpha1.TunnelReach) bool { return slices.Equal(a.Spec.Addresses, b.Spec.Addresses) }))
+		if err != nil {
+			return nil, fmt.Errorf("adding event handler: %w", err)
+		}
+		s.run, s.reachesSynced = append(s.run, reaches.Informer().Run), registration.HasSynced
+	}
 	for _, source := range sources {
 		registration, err := source.informer.AddEventHandler(source.handler)
 		if err != nil {
@@ -157,11 +173,18 @@ func (s *Sources) Start(watching, working context.Context) bool {
 	for _, run := range s.run {
 		go run(watching.Done())
 	}
+	if s.reachesSynced != nil {
+		go func() {
+			if cache.WaitForCacheSync(watching.Done(), s.reachesSynced) {
+				s.changed()
+			}
+		}()
+	}
 	return cache.WaitForCacheSync(working.Done(), s.synced...)
 }
 
 // Objects returns the cached objects, without Active, which the caller must set. It fails if a cache cannot be
-// read.
+// read, or while a tunnel needs the TunnelReaches and they are not cached.
 func (s *Sources) Objects() (Objects, error) {
 	info, err := s.infos.Get(v1alpha1.ClusterInfoName)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -177,6 +200,14 @@ func (s *Sources) Objects() (Objects, error) {
 			return Objects{}, err
 		}
 	}
+	if s.reaches != nil {
+		if !s.reachesSynced() && slices.ContainsFunc(o.TunnelEndpoints, restricted) {
+			return Objects{}, errors.New("the TunnelReaches are not cached: see the errors of their watch")
+		}
+		if o.Reaches, err = s.reaches.List(labels.Everything()); err != nil {
+			return Objects{}, err
+		}
+	}
 	if o.Nodes, err = s.nodes.List(labels.Everything()); err != nil {
 		return Objects{}, err
 	}
@@ -189,6 +220,11 @@ func (s *Sources) Objects() (Objects, error) {
 	slices.Sort(o.Gateways)
 	o.Gateways = slices.Compact(o.Gateways)
 	return o, err
+}
+
+// restricted reports whether the peer of a tunnel reaches some pods only.
+func restricted(te *v1alpha1.TunnelEndpoint) bool {
+	return te.Spec.Reach != "" && te.Spec.Reach != v1alpha1.ReachAll
 }
 
 // AwaitRanges blocks until the ClusterInfo named local has pod ranges, or working ends. It reports whether it has

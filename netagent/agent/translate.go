@@ -34,6 +34,8 @@ type Objects struct {
 	TunnelEndpoints []*v1alpha1.TunnelEndpoint
 	// Mappings are all AddressMappings of the namespace, even if no mapped address is allocated to them yet.
 	Mappings []*v1alpha1.AddressMapping
+	// Reaches are the TunnelReaches of the namespace.
+	Reaches []*v1alpha1.TunnelReach
 	// Nodes are the nodes of the cluster; virtual nodes are ignored.
 	Nodes []*corev1.Node
 	// Gateways are the nodes that run a gateway. Active is the node of the active gateway; empty if there is
@@ -47,7 +49,7 @@ type Translation struct {
 	Input model.Input
 	// Refused holds, by name of the TunnelEndpoint, why its peer is not served.
 	Refused map[string]string
-	// LeftOut describes the omitted AddressMappings of each served TunnelEndpoint, by name.
+	// LeftOut describes the omitted AddressMappings and addresses of pods of each served TunnelEndpoint, by name.
 	LeftOut map[string][]string
 	// NodesLeftOut are the names of nodes without a usable address.
 	NodesLeftOut []string
@@ -106,6 +108,7 @@ func Translate(
 			t.Refused[te.Name] = err.Error()
 			continue
 		}
+		leftOut = append(leftOut, translateReach(&peer, te, o.Reaches)...)
 		if len(leftOut) > 0 {
 			t.LeftOut[te.Name] = leftOut
 		}
@@ -180,6 +183,30 @@ func translatePeer(
 	slices.Sort(leftOut)
 	slices.SortFunc(peer.Mappings, func(a, b model.Mapping) int { return a.Seen.Compare(b.Seen) })
 	return peer, leftOut, nil
+}
+
+// translateReach sets the addresses of pods that a peer may reach, and returns descriptions of those that are left out.
+// With reach Offloaded, a peer without a TunnelReach reaches no pod. An unknown reach counts as Offloaded.
+func translateReach(peer *model.Peer, te *v1alpha1.TunnelEndpoint, reaches []*v1alpha1.TunnelReach) (leftOut []string) {
+	if !restricted(te) {
+		return nil
+	}
+	peer.Offloaded = true
+	at := slices.IndexFunc(reaches, func(r *v1alpha1.TunnelReach) bool {
+		return r.Name == te.Name && r.Spec.ClusterID == te.Spec.ClusterID
+	})
+	if at < 0 {
+		return nil
+	}
+	for _, text := range reaches[at].Spec.Addresses {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			leftOut = append(leftOut, fmt.Sprintf("TunnelReach %s: %q is not an IP address", te.Name, text))
+			continue
+		}
+		peer.Reachable = append(peer.Reachable, address)
+	}
+	return leftOut
 }
 
 // holdsMapping reports whether a CIDR contains the mapped address of an AddressMapping. Such a CIDR is external,
