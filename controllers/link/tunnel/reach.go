@@ -7,6 +7,7 @@ import (
 	"cmp"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 )
 
 // reach returns which local pods a peer reaches: spec.reach of its ForeignCluster, otherwise the value of the
@@ -16,6 +17,9 @@ func reach(fc *v1alpha1.ForeignCluster, installation v1alpha1.ReachMode) v1alpha
 }
 
 // reachByTrust returns the default for a peer.
-//
-// TRUST: once ForeignCluster has spec.trust, Tenant means Offloaded, and SameOwner and empty mean All.
-func reachByTrust(*v1alpha1.ForeignCluster) v1alpha1.ReachMode { return v1alpha1.ReachAll }
+func reachByTrust(fc *v1alpha1.ForeignCluster) v1alpha1.ReachMode {
+	if trust.Of(fc) == v1alpha1.TrustTenant {
+		return v1alpha1.ReachOffloaded
+	}
+	return v1alpha1.ReachAll
+}

@@ -11,17 +11,23 @@ import (
 
 func TestReachOfAPeerOverridesThatOfTheInstallation(t *testing.T) {
 	const offloaded, all = v1alpha1.ReachOffloaded, v1alpha1.ReachAll
-	for _, test := range []struct{ peer, installation, want v1alpha1.ReachMode }{
-		{"", "", all},
-		{"", all, all},
-		{"", offloaded, offloaded},
-		{offloaded, "", offloaded},
-		{offloaded, all, offloaded},
-		{all, offloaded, all},
+	for _, test := range []struct {
+		peer, installation v1alpha1.ReachMode
+		trust              v1alpha1.PeeringTrust
+		want               v1alpha1.ReachMode
+	}{
+		{"", "", "", all},
+		{"", "", v1alpha1.TrustSameOwner, all},
+		{"", "", v1alpha1.TrustTenant, offloaded},
+		{"", all, v1alpha1.TrustTenant, all},
+		{"", offloaded, v1alpha1.TrustSameOwner, offloaded},
+		{offloaded, "", v1alpha1.TrustSameOwner, offloaded},
+		{offloaded, all, v1alpha1.TrustSameOwner, offloaded},
+		{all, offloaded, v1alpha1.TrustTenant, all},
 	} {
-		fc := &v1alpha1.ForeignCluster{Spec: v1alpha1.ForeignClusterSpec{Reach: test.peer}}
+		fc := &v1alpha1.ForeignCluster{Spec: v1alpha1.ForeignClusterSpec{Reach: test.peer, Trust: test.trust}}
 		if got := reach(fc, test.installation); got != test.want {
-			t.Errorf("peer %q, installation %q: %q, want %q", test.peer, test.installation, got, test.want)
+			t.Errorf("peer %q, installation %q, trust %q: %q, want %q", test.peer, test.installation, test.trust, got, test.want)
 		}
 	}
 }

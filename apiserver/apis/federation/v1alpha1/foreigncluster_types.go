@@ -129,7 +129,8 @@ type ForeignClusterSpec struct {
 	Trust PeeringTrust `json:"trust,omitempty" protobuf:"bytes,16,opt,name=trust,casttype=PeeringTrust"`
 	// reach selects which local pods the peer reaches through the tunnel. Replies to connections of
 	// local pods, and addresses of AddressMappings, are not affected. Each cluster selects the reach
-	// of its peer independently. If empty, the value network.reach of the installation is used.
+	// of its peer independently. If empty, the value network.reach of the installation is used. If that
+	// is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.
 	// +optional
 	Reach ReachMode `json:"reach,omitempty" protobuf:"bytes,17,opt,name=reach,casttype=ReachMode"`
 }

@@ -69,7 +69,8 @@ type Options struct {
 	OrphanTTL time.Duration
 	// Networking is the mode of pod connectivity with peers whose ForeignCluster sets no mode.
 	Networking string
-	// NetworkReach selects the pods that peers reach whose ForeignCluster sets no reach. Empty means All.
+	// NetworkReach selects the pods that peers reach whose ForeignCluster sets no reach. If it is empty, the trust in the
+	// peer does.
 	NetworkReach string
 	// RefusedEndpoints are CIDRs in which peers may have no addresses: consumers no endpoints of Services, and providers
 	// no pods with networking Flat.
@@ -164,7 +165,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"Endpoints of Services are reflected only with Flat or Tunnel.")
 	fs.StringVar(&o.NetworkReach, "network-reach", o.NetworkReach,
 		"Local pods that peers reach through tunnels, unless spec.reach of a ForeignCluster is set: Offloaded (pods that "+
-			"the peer offloaded, and endpoints of Services reflected or exported to it) or All. Empty means All.")
+			"the peer offloaded, and endpoints of Services reflected or exported to it) or All. If empty, Offloaded "+
+			"with trust Tenant, and All with SameOwner.")
 	fs.StringSliceVar(&o.RefusedEndpoints, "policy-refused-endpoint-cidrs", o.RefusedEndpoints,
 		"CIDRs in which addresses of peers are refused: of endpoints of consumers' Services, and with networking Flat of "+
 			"pods on providers. They are refused in addition to the addresses of nodes, the pod CIDRs in specs of nodes, and "+
