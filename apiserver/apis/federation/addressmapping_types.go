@@ -25,6 +25,7 @@ type AddressMappingSpec struct {
 	Address   string
 	Mapped    string
 	Ports     []AddressMappingPort
+	Remap     bool
 }
 
 // AddressMappingPort is a port that a peer may connect to.

@@ -47,6 +47,7 @@ type ForeignClusterSpec struct {
 	Gateway                  *PeeringGateway
 	Trust                    PeeringTrust
 	Reach                    ReachMode
+	KeepCIDRs                []string
 }
 
 // PeeringTrust selects what a peer, and pods of its users, may do in the local cluster.
@@ -138,7 +139,18 @@ type IncomingPolicy struct {
 	Objects             corev1.ResourceList
 	ExternalNames       []string
 	Network             NetworkAccess
+	MaxRemoteNamespaces *int32
+	RefusedPods         RefusedPodsPolicy
 }
+
+// RefusedPodsPolicy is what happens to running pods of a consumer that a change refuses.
+type RefusedPodsPolicy string
+
+// Values of RefusedPodsPolicy, documented in v1alpha1.
+const (
+	RefusedPodsKeep  RefusedPodsPolicy = "Keep"
+	RefusedPodsEvict RefusedPodsPolicy = "Evict"
+)
 
 // NetworkAccess is what pods of a consumer reach, and from where they are reached.
 type NetworkAccess string

@@ -48,12 +48,15 @@ type AddressMappingSpec struct {
 	// in use, reserved or not in the pool.
 	// +optional
 	Mapped string `json:"mapped,omitempty" protobuf:"bytes,5,opt,name=mapped"`
-	// ports are the ports of address that the peer may connect to, at most 32. Empty permits all
-	// ports. Ports are forbidden together with cidr. A change does not affect established
-	// connections.
+	// ports are the ports of address that the peer may connect to, at most 32. They are required
+	// together with address, and forbidden together with cidr. Objects of version v0.1.0 without ports
+	// permit all ports. A change does not affect established connections.
 	// +optional
 	// +listType=atomic
 	Ports []AddressMappingPort `json:"ports,omitempty" protobuf:"bytes,6,rep,name=ports"`
+	// remap maps cidr to another CIDR even if it is free. It is forbidden together with address.
+	// +optional
+	Remap bool `json:"remap,omitempty" protobuf:"varint,7,opt,name=remap"`
 }
 
 // AddressMappingPort is a port that a peer may connect to.

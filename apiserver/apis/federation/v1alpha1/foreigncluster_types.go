@@ -133,6 +133,13 @@ type ForeignClusterSpec struct {
 	// is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.
 	// +optional
 	Reach ReachMode `json:"reach,omitempty" protobuf:"bytes,17,opt,name=reach,casttype=ReachMode"`
+	// keepCIDRs are the CIDRs within which CIDRs of the peer are used unchanged if they are free. Other
+	// CIDRs of the peer are mapped to free CIDRs of the AddressPool default. At most 32. If empty, the
+	// value network.keepCIDRs of the installation is used. If that is empty, too, trust Tenant keeps no
+	// CIDRs, and trust SameOwner all that are free. A change applies to CIDRs that are not mapped yet.
+	// +optional
+	// +listType=set
+	KeepCIDRs []string `json:"keepCIDRs,omitempty" protobuf:"bytes,18,rep,name=keepCIDRs"`
 }
 
 // PeeringTrust selects what a peer, and pods of its users, may do in the local cluster.
@@ -334,7 +341,27 @@ type IncomingPolicy struct {
 	// Tenant, and Open with trust SameOwner.
 	// +optional
 	Network NetworkAccess `json:"network,omitempty" protobuf:"bytes,16,opt,name=network,casttype=NetworkAccess"`
+	// maxRemoteNamespaces is the maximum number of remote namespaces of the consumer, at least 1. If
+	// empty, the value policy.maxRemoteNamespaces of the installation is used. If that is empty, too, it
+	// is 50 with trust Tenant, and unlimited with trust SameOwner.
+	// +optional
+	MaxRemoteNamespaces *int32 `json:"maxRemoteNamespaces,omitempty" protobuf:"varint,17,opt,name=maxRemoteNamespaces"`
+	// refusedPods is what happens to running pods of the consumer that a change of spec.trust or of pods
+	// refuses. The default is Keep.
+	// +optional
+	RefusedPods RefusedPodsPolicy `json:"refusedPods,omitempty" protobuf:"bytes,18,opt,name=refusedPods,casttype=RefusedPodsPolicy"`
 }
+
+// RefusedPodsPolicy is what happens to running pods of a consumer that a change refuses.
+// +enum
+type RefusedPodsPolicy string
+
+const (
+	// RefusedPodsKeep keeps the pods until the consumer deletes them.
+	RefusedPodsKeep RefusedPodsPolicy = "Keep"
+	// RefusedPodsEvict evicts the pods, within their PodDisruptionBudgets on the provider.
+	RefusedPodsEvict RefusedPodsPolicy = "Evict"
+)
 
 // NetworkAccess is what pods of a consumer reach, and from where they are reached.
 // +enum
