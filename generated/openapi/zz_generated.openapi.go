@@ -428,6 +428,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.TunnelEndpointList{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_TunnelEndpointList(ref),
 		v1alpha1.TunnelEndpointSpec{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref),
 		v1alpha1.TunnelEndpointStatus{}.OpenAPIModelName():         schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref),
+		v1alpha1.TunnelReach{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_TunnelReach(ref),
+		v1alpha1.TunnelReachList{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_TunnelReachList(ref),
+		v1alpha1.TunnelReachSpec{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_TunnelReachSpec(ref),
 		v1alpha1.VirtualNode{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_VirtualNode(ref),
 		v1alpha1.VirtualNodeList{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_VirtualNodeList(ref),
 		v1alpha1.VirtualNodeNetwork{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_VirtualNodeNetwork(ref),
@@ -18032,7 +18035,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are the ports of address that the peer may connect to, at most 32. Empty permits all ports. Ports are forbidden together with cidr. A change does not affect established connections.",
+							Description: "ports are the ports of address that the peer may connect to, at most 32. They are required together with address, and forbidden together with cidr. Objects of version v0.1.0 without ports permit all ports. A change does not affect established connections.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18041,6 +18044,13 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 									},
 								},
 							},
+						},
+					},
+					"remap": {
+						SchemaProps: spec.SchemaProps{
+							Description: "remap maps cidr to another CIDR even if it is free. It is forbidden together with address.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 				},
@@ -18852,6 +18862,33 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 							Enum:        []interface{}{"SameOwner", "Tenant"},
 						},
 					},
+					"reach": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reach selects which local pods the peer reaches through the tunnel. Replies to connections of local pods, and addresses of AddressMappings, are not affected. Each cluster selects the reach of its peer independently. If empty, the value network.reach of the installation is used. If that is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.\n\nPossible enum values:\n - `\"All\"` permits connections to all pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"All", "Offloaded"},
+						},
+					},
+					"keepCIDRs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "keepCIDRs are the CIDRs within which CIDRs of the peer are used unchanged if they are free. Other CIDRs of the peer are mapped to free CIDRs of the AddressPool default. At most 32. If empty, the value network.keepCIDRs of the installation is used. If that is empty, too, trust Tenant keeps no CIDRs, and trust SameOwner all that are free. A change applies to CIDRs that are not mapped yet.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
@@ -19400,6 +19437,21 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Isolated", "Open"},
+						},
+					},
+					"maxRemoteNamespaces": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxRemoteNamespaces is the maximum number of remote namespaces of the consumer, at least 1. If empty, the value policy.maxRemoteNamespaces of the installation is used. If that is empty, too, it is 50 with trust Tenant, and unlimited with trust SameOwner.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"refusedPods": {
+						SchemaProps: spec.SchemaProps{
+							Description: "refusedPods is what happens to running pods of the consumer that a change of spec.trust or of pods refuses. The default is Keep.\n\nPossible enum values:\n - `\"Evict\"` evicts the pods, within their PodDisruptionBudgets on the provider.\n - `\"Keep\"` keeps the pods until the consumer deletes them.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Evict", "Keep"},
 						},
 					},
 				},
@@ -23770,6 +23822,14 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 					},
+					"reach": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reach selects which local pods the peer reaches. With Offloaded, the peer reaches the addresses in the TunnelReach of the same name, and no pod while there is none. Empty means All.\n\nPossible enum values:\n - `\"All\"` permits connections to all pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"All", "Offloaded"},
+						},
+					},
 				},
 				Required: []string{"clusterID", "publicKey"},
 			},
@@ -23883,6 +23943,141 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.R
 		},
 		Dependencies: []string{
 			metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_TunnelReach(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TunnelReach contains the addresses of the local pods that one peer reaches through its tunnel. The controllers create it in the installation namespace while the TunnelEndpoint of the same name has reach Offloaded. It is separate from the TunnelEndpoint, because it changes with the pods and only gateways read it. Peers cannot read it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata. The name is the name of the ForeignCluster.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is the list of addresses, written by the controllers.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.TunnelReachSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.TunnelReachSpec{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_TunnelReachList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TunnelReachList is a list of TunnelReaches.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the TunnelReaches.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.TunnelReach{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.TunnelReach{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_TunnelReachSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TunnelReachSpec is the list of the local pods that one peer reaches through its tunnel.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"clusterID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterID is the UID of the namespace kube-system of the peer. It cannot change.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"addresses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "addresses are the addresses of the pods in the local cluster, before remapping. At most 10000. Empty means that the peer reaches no pod.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"clusterID"},
+			},
+		},
 	}
 }
 

@@ -487,6 +487,11 @@ func (in *ForeignClusterSpec) DeepCopyInto(out *ForeignClusterSpec) {
 		*out = new(PeeringGateway)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.KeepCIDRs != nil {
+		in, out := &in.KeepCIDRs, &out.KeepCIDRs
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 
@@ -710,6 +715,11 @@ func (in *IncomingPolicy) DeepCopyInto(out *IncomingPolicy) {
 		in, out := &in.ExternalNames, &out.ExternalNames
 		*out = make([]string, len(*in))
 		copy(*out, *in)
+	}
+	if in.MaxRemoteNamespaces != nil {
+		in, out := &in.MaxRemoteNamespaces, &out.MaxRemoteNamespaces
+		*out = new(int32)
+		**out = **in
 	}
 	return
 }

@@ -26,10 +26,12 @@ type AddressMappingSpecApplyConfiguration struct {
 	// one. A value requests exactly that CIDR or address; the creation is refused with 403 if it is
 	// in use, reserved or not in the pool.
 	Mapped *string `json:"mapped,omitempty"`
-	// ports are the ports of address that the peer may connect to, at most 32. Empty permits all
-	// ports. Ports are forbidden together with cidr. A change does not affect established
-	// connections.
+	// ports are the ports of address that the peer may connect to, at most 32. They are required
+	// together with address, and forbidden together with cidr. Objects of version v0.1.0 without ports
+	// permit all ports. A change does not affect established connections.
 	Ports []AddressMappingPortApplyConfiguration `json:"ports,omitempty"`
+	// remap maps cidr to another CIDR even if it is free. It is forbidden together with address.
+	Remap *bool `json:"remap,omitempty"`
 }
 
 // AddressMappingSpecApplyConfiguration constructs a declarative configuration of the AddressMappingSpec type for use with
@@ -88,5 +90,13 @@ func (b *AddressMappingSpecApplyConfiguration) WithPorts(values ...*AddressMappi
 		}
 		b.Ports = append(b.Ports, *values[i])
 	}
+	return b
+}
+
+// WithRemap sets the Remap field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Remap field is set to the value of the last call.
+func (b *AddressMappingSpecApplyConfiguration) WithRemap(value bool) *AddressMappingSpecApplyConfiguration {
+	b.Remap = &value
 	return b
 }

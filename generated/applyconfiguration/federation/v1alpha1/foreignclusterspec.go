@@ -79,6 +79,16 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// An update cannot remove it. Only ForeignClusters of version v0.1.0 have none, which has the
 	// effect of SameOwner.
 	Trust *federationv1alpha1.PeeringTrust `json:"trust,omitempty"`
+	// reach selects which local pods the peer reaches through the tunnel. Replies to connections of
+	// local pods, and addresses of AddressMappings, are not affected. Each cluster selects the reach
+	// of its peer independently. If empty, the value network.reach of the installation is used. If that
+	// is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.
+	Reach *federationv1alpha1.ReachMode `json:"reach,omitempty"`
+	// keepCIDRs are the CIDRs within which CIDRs of the peer are used unchanged if they are free. Other
+	// CIDRs of the peer are mapped to free CIDRs of the AddressPool default. At most 32. If empty, the
+	// value network.keepCIDRs of the installation is used. If that is empty, too, trust Tenant keeps no
+	// CIDRs, and trust SameOwner all that are free. A change applies to CIDRs that are not mapped yet.
+	KeepCIDRs []string `json:"keepCIDRs,omitempty"`
 }
 
 // ForeignClusterSpecApplyConfiguration constructs a declarative configuration of the ForeignClusterSpec type for use with
@@ -214,5 +224,23 @@ func (b *ForeignClusterSpecApplyConfiguration) WithGateway(value *PeeringGateway
 // If called multiple times, the Trust field is set to the value of the last call.
 func (b *ForeignClusterSpecApplyConfiguration) WithTrust(value federationv1alpha1.PeeringTrust) *ForeignClusterSpecApplyConfiguration {
 	b.Trust = &value
+	return b
+}
+
+// WithReach sets the Reach field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reach field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithReach(value federationv1alpha1.ReachMode) *ForeignClusterSpecApplyConfiguration {
+	b.Reach = &value
+	return b
+}
+
+// WithKeepCIDRs adds the given value to the KeepCIDRs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the KeepCIDRs field.
+func (b *ForeignClusterSpecApplyConfiguration) WithKeepCIDRs(values ...string) *ForeignClusterSpecApplyConfiguration {
+	for i := range values {
+		b.KeepCIDRs = append(b.KeepCIDRs, values[i])
+	}
 	return b
 }

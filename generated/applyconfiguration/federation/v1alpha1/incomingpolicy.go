@@ -86,6 +86,13 @@ type IncomingPolicyApplyConfiguration struct {
 	// policy.network.access of the installation is used. If that is empty, too, it is Isolated with trust
 	// Tenant, and Open with trust SameOwner.
 	Network *federationv1alpha1.NetworkAccess `json:"network,omitempty"`
+	// maxRemoteNamespaces is the maximum number of remote namespaces of the consumer, at least 1. If
+	// empty, the value policy.maxRemoteNamespaces of the installation is used. If that is empty, too, it
+	// is 50 with trust Tenant, and unlimited with trust SameOwner.
+	MaxRemoteNamespaces *int32 `json:"maxRemoteNamespaces,omitempty"`
+	// refusedPods is what happens to running pods of the consumer that a change of spec.trust or of pods
+	// refuses. The default is Keep.
+	RefusedPods *federationv1alpha1.RefusedPodsPolicy `json:"refusedPods,omitempty"`
 }
 
 // IncomingPolicyApplyConfiguration constructs a declarative configuration of the IncomingPolicy type for use with
@@ -249,5 +256,21 @@ func (b *IncomingPolicyApplyConfiguration) WithExternalNames(values ...string) *
 // If called multiple times, the Network field is set to the value of the last call.
 func (b *IncomingPolicyApplyConfiguration) WithNetwork(value federationv1alpha1.NetworkAccess) *IncomingPolicyApplyConfiguration {
 	b.Network = &value
+	return b
+}
+
+// WithMaxRemoteNamespaces sets the MaxRemoteNamespaces field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxRemoteNamespaces field is set to the value of the last call.
+func (b *IncomingPolicyApplyConfiguration) WithMaxRemoteNamespaces(value int32) *IncomingPolicyApplyConfiguration {
+	b.MaxRemoteNamespaces = &value
+	return b
+}
+
+// WithRefusedPods sets the RefusedPods field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RefusedPods field is set to the value of the last call.
+func (b *IncomingPolicyApplyConfiguration) WithRefusedPods(value federationv1alpha1.RefusedPodsPolicy) *IncomingPolicyApplyConfiguration {
+	b.RefusedPods = &value
 	return b
 }
