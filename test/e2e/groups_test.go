@@ -204,6 +204,7 @@ var networkSteps = []step{
 	{name: "ConsumersAPIServerThroughTunnels", from: joined, run: consumersAPIServerThroughTunnels},
 	{name: "GatewaysFailOver", from: joined, run: overTheTunnel(fabric.gatewaysFailOver)},
 	{name: "ReachesGatewayByItsService", from: joined, run: overTheTunnel(fabric.reachesGatewayByItsService)},
+	{name: "TenantsAreIsolated", from: joined, run: overTheTunnel(fabric.tenantsAreIsolated)},
 	{name: "ShopOverBothClusters", from: joined, run: overTheTunnel(fabric.shopOverBothClusters)},
 	{name: "RecoversFromFaults", from: joined, run: overTheTunnel(fabric.recoversFromFaults)},
 	{name: "LeavesNothingOnTheNodes", from: joined, since: peered, leaves: peered,

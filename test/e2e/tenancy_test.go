@@ -26,7 +26,7 @@ func trustsAsTenant(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
 		result := milan.Kubectl(ctx, "patch", "foreigncluster", "rome", "--type=merge", "-p",
-			`{"spec":{"trust":"SameOwner","incomingPolicy":null}}`)
+			`{"spec":{"trust":"SameOwner","reach":null,"incomingPolicy":null}}`)
 		if result.Err != nil {
 			t.Error(result.Err)
 		}
@@ -110,6 +110,59 @@ func tenantsObjectsAreWithinLimits(t *testing.T) {
 			return strings.Contains(result.Stdout, words), result.Stdout, result.Err
 		})
 	}
+}
+
+// tenantsAreIsolated sends packets between an offloaded pod and other pods of milan, and from pods of rome. With trust
+// Tenant they are refused, but for those between rome and its pod, until milan's administrator permits them. With trust
+// SameOwner they are answered.
+func (f fabric) tenantsAreIsolated(t *testing.T) {
+	enforcesNetworkPolicies(t, milan)
+	o := offloaded(t, remoteOnly)
+	runPod(t, o.namespace, "tenant", podSpec("serve"))
+	tenant := caller{milan, podReady(t, milan, o.remote, "tenant")}
+	others, visitor := onEachNode(t, milan), onEachNode(t, rome)[0]
+	url := func(from, to caller) string {
+		address := to.pod.Status.PodIP
+		if from.cluster != to.cluster {
+			address = f.seenFrom(t, from.cluster, address)
+		}
+		return "http://" + address + ":8080/"
+	}
+	answers := func(from, to caller) {
+		t.Helper()
+		from.prints(t, "hello from "+to.pod.Name, "get", url(from, to))
+	}
+	each := func(check func(other caller)) {
+		t.Helper()
+		for _, other := range others {
+			check(other)
+		}
+	}
+	permitted := func(other caller) {
+		t.Helper()
+		answers(tenant, other)
+		answers(other, tenant)
+	}
+
+	each(permitted)
+	answers(visitor, others[0])
+	trustsAsTenant(t)
+	each(func(other caller) {
+		tenant.isRefused(t, url(tenant, other))
+		other.isRefused(t, url(other, tenant))
+		visitor.isRefused(t, url(visitor, other))
+	})
+	for _, node := range realNodes(t, milan) {
+		tenant.isRefused(t, "http://"+nodeAddress(node)+":10250/")
+	}
+	api := must(milan.Kube.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t)
+	tenant.isRefused(t, "https://"+api.Spec.ClusterIP+"/")
+	answers(visitor, tenant)
+
+	patchesPeerOnMilan(t, `{"reach":"All"}`)
+	each(func(other caller) { answers(visitor, other) })
+	patchesPeerOnMilan(t, `{"incomingPolicy":{"network":"Open"}}`)
+	each(permitted)
 }
 
 // trustFollowsThePage runs the commands of the page on trust.
