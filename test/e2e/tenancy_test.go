@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -146,6 +147,7 @@ func (f fabric) tenantsAreIsolated(t *testing.T) {
 
 	each(permitted)
 	answers(visitor, others[0])
+	f.reachesNoNodePorts(t, visitor, others[0])
 	trustsAsTenant(t)
 	each(func(other caller) {
 		tenant.isRefused(t, url(tenant, other))
@@ -163,6 +165,21 @@ func (f fabric) tenantsAreIsolated(t *testing.T) {
 	each(func(other caller) { answers(visitor, other) })
 	patchesPeerOnMilan(t, `{"incomingPolicy":{"network":"Open"}}`)
 	each(permitted)
+}
+
+// reachesNoNodePorts exposes a pod of milan by a node port, and checks that a pod of rome does not reach it through the
+// tunnel by the addresses that the nodes have among their pods.
+func (f fabric) reachesNoNodePorts(t *testing.T, visitor, server caller) {
+	t.Helper()
+	kubectl(t, milan, "label", "pod", server.pod.Name, "-n", server.pod.Namespace, "exposed=true")
+	kubectl(t, milan, "create", "service", "nodeport", "exposed", "-n", server.pod.Namespace, "--tcp=8080")
+	kubectl(t, milan, "set", "selector", "service/exposed", "-n", server.pod.Namespace, "exposed=true")
+	port := nodePort(t, milan, server.pod.Namespace, "exposed")
+	for _, node := range realNodes(t, milan) {
+		bridge := must(netip.ParsePrefix(node.Spec.PodCIDR))(t).Addr().Next().String()
+		answersNode(t, node, "http://"+bridge+":"+port+"/", "hello from "+server.pod.Name)
+		visitor.isRefused(t, "http://"+f.seenFrom(t, rome, bridge)+":"+port+"/")
+	}
 }
 
 // trustFollowsThePage runs the commands of the page on trust.
