@@ -24,6 +24,18 @@ func Ranges(ctx context.Context, reader client.Reader) (netmap.Ranges, error) {
 	return netmap.RangesOf(info), nil
 }
 
+// UsesPodValues reports whether ClusterInfo local has a range of pods that is a value of the chart. Before the
+// controller has applied new values, it does not.
+func UsesPodValues(ctx context.Context, reader client.Reader) (bool, error) {
+	info := &v1alpha1.ClusterInfo{}
+	if err := reader.Get(ctx, request.NamespacedName, info); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return slices.ContainsFunc(info.Status.Ranges, func(r v1alpha1.ClusterRange) bool {
+		return r.Use == v1alpha1.RangeOfPods && r.Source == v1alpha1.SourceValue
+	}), nil
+}
+
 // RangesChanged selects creations and deletions of a ClusterInfo, and updates that change its ranges.
 func RangesChanged() predicate.Predicate {
 	return kit.Changed(func(old, current *v1alpha1.ClusterInfo) bool {

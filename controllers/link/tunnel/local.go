@@ -35,6 +35,8 @@ type Local struct {
 	// ClusterID is the ID of the local cluster, Namespace its installation namespace.
 	ClusterID, Namespace string
 	Settings             Settings
+	// PodCIDRs are the CIDRs of pods that an administrator configures; empty if they are detected.
+	PodCIDRs []string
 	// Finder finds the endpoints of the gateway by its Service. It is nil if the gateway has no
 	// Service, and unused if Settings.Endpoints is not empty.
 	Finder *gateway.Finder
@@ -82,6 +84,15 @@ func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelE
 	if len(f.ranges.Pods) == 0 {
 		return failing(ReasonNotConfigured, "The pod CIDRs of this cluster are unknown, see ClusterInfo %s: "+
 			"set network.podCIDRs in the values of the chart.", v1alpha1.ClusterInfoName), nil
+	}
+	if len(l.PodCIDRs) > 0 {
+		// A peer would keep detected CIDRs that are sent first, and then remap the configured ones that contain them.
+		if used, err := clusterinfo.UsesPodValues(ctx, l.Client); err != nil {
+			return nil, err
+		} else if !used {
+			return failing(ReasonNotConfigured, "The value network.podCIDRs is not used yet, see the conditions of "+
+				"ClusterInfo %s.", v1alpha1.ClusterInfoName), nil
+		}
 	}
 	secret := &corev1.Secret{}
 	err = l.installation.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: v1alpha1.WireGuardSecret}, secret)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -151,5 +152,23 @@ func TestTheMTUOfAnotherTunnelHoldsForANewOne(t *testing.T) {
 	expectAgreement(t, rome, milan)
 	if mtu := milan.te().Spec.MTU; mtu != 1420 {
 		t.Errorf("%d is agreed upon", mtu)
+	}
+}
+
+// A configured CIDR contains detected ones. The peer would not keep it if it had kept these before.
+func TestDetectedPodCIDRsAreNotSentWhileOthersAreConfigured(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf())
+	all := func() bool { return replicate(rome, milan) }
+	milan.r.PodCIDRs = []string{"10.2.0.0/16"}
+	milan.own = []v1alpha1.ClusterRange{
+		{Use: v1alpha1.RangeOfPods, CIDR: "10.2.0.0/24", Source: v1alpha1.SourceNode},
+	}
+	settle(t, all, rome, milan)
+	expectStatus(t, milan, v1alpha1.PeeringError, ReasonNotConfigured, "network.podCIDRs is not used yet")
+	milan.Settings.PodCIDRs, milan.own = milan.r.PodCIDRs, nil
+	settle(t, all, rome, milan)
+	want := []v1alpha1.CIDRMapping{{CIDR: "10.2.0.0/16", Mapped: "10.2.0.0/16"}}
+	if diff := cmp.Diff(want, rome.te().Spec.Remote); diff != "" {
+		t.Errorf("the ranges of milan differ (-want +got):\n%s", diff)
 	}
 }

@@ -59,7 +59,7 @@ func (c *Config) localGateway(ctx context.Context) (*tunnel.Local, error) {
 		}
 		c.local = &tunnel.Local{
 			Client: manager.GetClient(), Clock: clock.RealClock{}, ClusterID: c.ClusterID, Namespace: c.Options.Namespace,
-			Settings: c.Options.Network, Finder: finder,
+			Settings: c.Options.Network, PodCIDRs: c.Options.Ranges.PodCIDRs, Finder: finder,
 		}
 	}
 	return c.local, nil
