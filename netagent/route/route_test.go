@@ -264,8 +264,11 @@ func overlaySenders(t *testing.T, k *fake.Kernel) []string {
 	}
 	var nodes []string
 	for _, c := range chains {
+		if !strings.HasPrefix(c.Name, "LIQO-FROM-NODES") {
+			continue
+		}
 		for _, rule := range c.Rules {
-			if node, ok := strings.CutSuffix(rule, "/32 -j ACCEPT"); ok && c.Table == "mangle" {
+			if node, ok := strings.CutSuffix(rule, "/32 -j ACCEPT"); ok {
 				nodes = append(nodes, strings.TrimPrefix(node, "-s "))
 			}
 		}

@@ -99,7 +99,7 @@ func tenantsObjectsAreWithinLimits(t *testing.T) {
 	trustsAsTenant(t)
 	o := offloaded(t, remoteOnly)
 	isPrinted(t, milan, "get resourcequota federation -n "+o.remote+
-		` -o jsonpath={.spec.hard['count/configmaps']},{.spec.hard['services.nodeports']}`, "100,0")
+		` -o jsonpath={.spec.hard['count/configmaps']},{.spec.hard['services\.nodeports']}`, "100,0")
 	isPrinted(t, milan, "get networkpolicy federation -n "+o.remote+" -o jsonpath={.spec.policyTypes}",
 		`["Ingress","Egress"]`)
 	kubectl(t, rome, "create", "service", "externalname", "db", "-n", o.namespace, "--external-name=db.example.com")
