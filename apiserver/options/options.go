@@ -138,7 +138,9 @@ func New() *Options {
 		MaxPeerWatches:      server.DefaultMaxPeerWatches,
 		Logging:             logs.NewOptions(),
 	}
-	offloading.Register(o.Admission.Plugins, func() []string { return []string{o.Namespace, o.InvitationNamespace} })
+	offloading.Register(o.Admission.Plugins, func() (string, []string) {
+		return o.ClusterName, []string{o.Namespace, o.InvitationNamespace}
+	})
 	o.Admission.RecommendedPluginOrder = append(o.Admission.RecommendedPluginOrder, offloading.Name)
 	return o
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -93,6 +94,40 @@ func TestLimitsComeFromForeignClusterInstallationAndTrust(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, Pods(test.fc, test.installation)); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNumbersOfObjectsComeFromForeignClusterInstallationAndTrust(t *testing.T) {
+	const configMaps, ports = "count/configmaps", corev1.ResourceServicesNodePorts
+	of := func(trust v1alpha1.PeeringTrust, list corev1.ResourceList) *v1alpha1.ForeignCluster {
+		return consumer(trust, v1alpha1.IncomingPolicy{Objects: list})
+	}
+	one := func(name corev1.ResourceName, quantity string) corev1.ResourceList {
+		return corev1.ResourceList{name: resource.MustParse(quantity)}
+	}
+	for _, test := range []struct {
+		name         string
+		fc           *v1alpha1.ForeignCluster
+		installation corev1.ResourceList
+		// configMaps and ports are the maximum numbers; empty if there is none.
+		configMaps, ports string
+	}{
+		{"tenant", of(v1alpha1.TrustTenant, nil), nil, "100", "0"},
+		{"same owner", of(v1alpha1.TrustSameOwner, nil), nil, "", ""},
+		{"version v0.1.0", of("", nil), nil, "", ""},
+		{"tenant and installation", of(v1alpha1.TrustTenant, nil), one(ports, "3"), "100", "3"},
+		{"same owner and installation", of(v1alpha1.TrustSameOwner, nil), one(configMaps, "7"), "7", ""},
+		{"all three", of(v1alpha1.TrustTenant, one(ports, "5")), one(ports, "3"), "100", "5"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			most := Objects(test.fc, test.installation)
+			for name, want := range map[corev1.ResourceName]string{configMaps: test.configMaps, ports: test.ports} {
+				quantity, limited := most[name]
+				if limited != (want != "") || limited && quantity.String() != want {
+					t.Errorf("%s: got %s, %t, want %q", name, &quantity, limited, want)
+				}
 			}
 		})
 	}

@@ -372,3 +372,14 @@ func TestTextIsBoundedAndPrintable(t *testing.T) {
 		t.Errorf("%d characters are left", len([]rune(got)))
 	}
 }
+
+// client-go logs the warnings of each response by default.
+func TestWarningsOfPeersAreNotLogged(t *testing.T) {
+	config, err := Config(&Identity{Server: "https://milan.example:6443", Token: "token"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.WarningHandlerWithContext != (rest.NoWarnings{}) {
+		t.Errorf("warnings are handled by %T", config.WarningHandlerWithContext)
+	}
+}

@@ -7,6 +7,8 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,8 +16,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/test/harness"
 )
 
@@ -24,12 +28,13 @@ const previous = "e2e-previous"
 
 // upgradesAndRollsBack follows the upgrade procedure of docs/operations.md, from the version in
 // hack/released. Two clusters with that version are peered. They are upgraded one after the other,
-// rolled back, and upgraded again. Running pods must not be disturbed.
+// rolled back, and upgraded again. Running pods must not be disturbed. The peer may do what it could
+// before, until an administrator selects the trust in it.
 func upgradesAndRollsBack(t *testing.T) {
 	chart := loadsReleased(t)
 	this := must(playground.ImageVersion())(t)
 	onBoth(t, "ToThePrevious", func(t *testing.T, c *harness.Cluster) {
-		upgrades(t, c, chart, previous)
+		upgrades(t, c, chart, previous, "--reset-values", "--values", valuesOfPrevious(t, c))
 	})
 	peersByInvitation(t)
 	w := deploysOnProvider(t, rome)
@@ -42,7 +47,8 @@ func upgradesAndRollsBack(t *testing.T) {
 		if diff := cmp.Diff(before, now); diff != "" {
 			t.Errorf("%s disturbed objects (-before +after):\n%s", after, diff)
 		}
-		runReadyPod(t, w.namespace, "new", podSpec("serve"))
+		// Pods of a tenant must not have the toleration.
+		runReadyPod(t, w.namespace, "new", tolerating())
 		servesLogsAndExec(t, w)
 		kubectl(t, rome, "delete", "pod", "new", "-n", w.namespace)
 	}
@@ -52,22 +58,92 @@ func upgradesAndRollsBack(t *testing.T) {
 	works("the upgrade of rome")
 	upgrades(t, milan, own, this)
 	works("the upgrade of milan")
+	reportTrust(t, "", "False")
 	onBoth(t, "RollsBack", func(t *testing.T, c *harness.Cluster) {
 		runsThePage(t, c, "operations.md#upgrade")
 		runs(t, c, previous)
 	})
 	works("the rollback")
-	onBoth(t, "Upgrades", func(t *testing.T, c *harness.Cluster) { upgrades(t, c, own, this) })
+	onBoth(t, "Upgrades", func(t *testing.T, c *harness.Cluster) {
+		upgrades(t, c, own, this, "--reset-then-reuse-values", "--set", "policy.trust=SameOwner")
+	})
 	works("the upgrade of both")
+	reportTrust(t, "", "False")
+	selectsTrust(t, w)
+	works("the selection of the trust")
 	peeringsAre(t, rome, "Established", "None", "Established")
 }
 
-// upgrades upgrades the product on a cluster to a chart and an image tag, and runs the chart's
-// test.
-func upgrades(t *testing.T, c *harness.Cluster, chart, tag string) {
+// tolerating returns the spec of a pod that tolerates a taint of an administrator.
+func tolerating() corev1.PodSpec {
+	spec := podSpec("serve")
+	spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+	return spec
+}
+
+// reportTrust waits until the ForeignClusters of both clusters have this trust, and the condition
+// TrustSelected with this status; empty if there is none.
+func reportTrust(t *testing.T, trust, status string) {
 	t.Helper()
-	revises(t, c, "upgrade", harness.Release, chart, "--reset-then-reuse-values", "--set-string", "images.tag="+tag,
-		"--wait", "--timeout=3m")
+	for _, c := range []*harness.Cluster{rome, milan} {
+		isPrinted(t, c, "get foreigncluster "+otherThan(c).Name+
+			" -o jsonpath={.spec.trust},{.status.conditions[?(@.type=='TrustSelected')].status}", trust+","+status)
+	}
+}
+
+// selectsTrust selects the trust Tenant on both clusters, which applies to new pods only, and then
+// SameOwner.
+func selectsTrust(t *testing.T, w work) {
+	t.Helper()
+	for _, trust := range []v1alpha1.PeeringTrust{v1alpha1.TrustTenant, v1alpha1.TrustSameOwner} {
+		for _, c := range []*harness.Cluster{rome, milan} {
+			kubectl(t, c, "patch", "foreigncluster", otherThan(c).Name, "--type=merge", "-p",
+				fmt.Sprintf(`{"spec":{"trust":%q}}`, trust))
+		}
+		reportTrust(t, string(trust), "")
+		if trust != v1alpha1.TrustTenant {
+			continue
+		}
+		isPrinted(t, rome, "get resourceoffer milan -n "+peerNamespace+" -o jsonpath={.spec.pods}",
+			`{"maxGracePeriodSeconds":3600}`)
+		runPod(t, w.namespace, "refused", tolerating())
+		reportsOnPod(t, w.namespace, "refused", "spec.incomingPolicy.pods.tolerations of ForeignCluster rome")
+		kubectl(t, rome, "delete", "pod", "refused", "-n", w.namespace)
+	}
+	isPrinted(t, rome, "get resourceoffer milan -n "+peerNamespace+" -o jsonpath={.spec.pods}", "")
+}
+
+// valuesOfPrevious returns a file with the values of the release, apart from those that the version in
+// hack/released does not have.
+func valuesOfPrevious(t *testing.T, c *harness.Cluster) string {
+	t.Helper()
+	result := c.Helm(t.Context(), "get", "values", harness.Release, "--namespace", harness.Namespace, "--output", "json")
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	var values map[string]any
+	if err := json.Unmarshal([]byte(result.Stdout), &values); err != nil {
+		t.Fatal(err)
+	}
+	if policy, ok := values["policy"].(map[string]any); ok {
+		delete(policy, "trust")
+	}
+	file := filepath.Join(t.TempDir(), "values.json")
+	if err := os.WriteFile(file, must(json.Marshal(values))(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// upgrades upgrades the product on a cluster to a chart and an image tag, and runs the chart's
+// test. Without arguments that state the values, those of the release are kept.
+func upgrades(t *testing.T, c *harness.Cluster, chart, tag string, values ...string) {
+	t.Helper()
+	if len(values) == 0 {
+		values = []string{"--reset-then-reuse-values"}
+	}
+	revises(t, c, append([]string{"upgrade", harness.Release, chart, "--set-string", "images.tag=" + tag,
+		"--wait", "--timeout=3m"}, values...)...)
 	isInstalled(t, c)
 	runs(t, c, tag)
 }

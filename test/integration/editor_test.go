@@ -44,6 +44,8 @@ func TestNamespaceEditorMayOffloadAndReadOnly(t *testing.T) {
 	editor, viewer := env.User(t, "an-editor"), env.User(t, "a-viewer")
 	in := func(namespace, tail string) string { return groupPath + "/namespaces/" + namespace + "/" + tail }
 	const offload = `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Offload","spec":{}}`
+	nameOfAnother := `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Offload",
+		"spec":{"namespaceMappingStrategy":"SelectedName","remoteNamespaceName":"` + other + `"}}`
 	retry(t, func() (any, error) {
 		return federationOf(t, editor).FederationV1alpha1().NamespaceOffloadings(project).List(t.Context(),
 			metav1.ListOptions{})
@@ -52,6 +54,7 @@ func TestNamespaceEditorMayOffloadAndReadOnly(t *testing.T) {
 		method, path, body string
 		editor, viewer     int
 	}{
+		{http.MethodPost, in(project, "namespaceoffloadings/offloading/offload"), nameOfAnother, http.StatusForbidden, http.StatusForbidden},
 		{http.MethodPost, in(project, "namespaceoffloadings/offloading/offload"), offload, http.StatusCreated, http.StatusForbidden},
 		{http.MethodGet, in(project, "namespaceoffloadings/offloading/offload"), "", http.StatusOK, http.StatusOK},
 		{http.MethodGet, in(project, "namespaceoffloadings/offloading"), "", http.StatusOK, http.StatusOK},

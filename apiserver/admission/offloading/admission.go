@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package offloading implements the admission plugin that refuses to offload namespaces of Kubernetes
-// and of the federation. It admits or refuses the creation of NamespaceOffloadings, directly or by the
-// verb offload.
+// and of the federation, and to select the name of another namespace for remote namespaces. It admits
+// or refuses the creation of NamespaceOffloadings, directly or by the verb offload.
 package offloading
 
 import (
@@ -16,12 +16,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/kubernetes"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // Name is the name of the plugin in --enable-admission-plugins and --disable-admission-plugins.
@@ -30,38 +33,50 @@ const Name = "NamespaceOffloading"
 // system are the namespaces of Kubernetes.
 var system = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
-// Register registers the plugin. It also protects the namespaces that own returns; own is called after
-// the flags are parsed.
-func Register(plugins *admission.Plugins, own func() []string) {
-	plugins.Register(Name, func(io.Reader) (admission.Interface, error) { return New(own()), nil })
+// Register registers the plugin. cluster returns the name of the local cluster and the namespaces of the
+// installation, which the plugin protects as well. It is called after the flags are parsed.
+func Register(plugins *admission.Plugins, cluster func() (name string, own []string)) {
+	plugins.Register(Name, func(io.Reader) (admission.Interface, error) { return New(cluster()), nil })
 }
 
-// Plugin refuses to offload a namespace of Kubernetes or of the federation. Create it with New.
+// Plugin refuses to offload a namespace of Kubernetes or of the federation, and to select the name of
+// another namespace for remote namespaces. Create it with New.
 type Plugin struct {
 	*admission.Handler
-	client kubernetes.Interface
-	own    []string
+	client      kubernetes.Interface
+	authorizer  authorizer.UnconditionalAuthorizer
+	clusterName string
+	own         []string
 }
 
-// New returns the plugin. own are the namespaces of the installation, which it protects as well.
-func New(own []string) *Plugin {
-	return &Plugin{Handler: admission.NewHandler(admission.Create), own: own}
+// New returns the plugin. clusterName is the name of the local cluster. own are the namespaces of the
+// installation, which the plugin protects as well.
+func New(clusterName string, own []string) *Plugin {
+	return &Plugin{Handler: admission.NewHandler(admission.Create), clusterName: clusterName, own: own}
 }
 
 // SetExternalKubeClientSet sets the client with which Validate reads namespaces.
 func (p *Plugin) SetExternalKubeClientSet(client kubernetes.Interface) { p.client = client }
 
-// ValidateInitialization returns an error if the plugin has no client.
+// SetUnconditionalAuthorizer sets the authorizer that decides who may select the name of another namespace.
+func (p *Plugin) SetUnconditionalAuthorizer(authorizer authorizer.UnconditionalAuthorizer) {
+	p.authorizer = authorizer
+}
+
+// ValidateInitialization returns an error if the plugin has no client or no authorizer.
 func (p *Plugin) ValidateInitialization() error {
 	if p.client == nil {
 		return errors.New("the plugin " + Name + " has no client to read namespaces with")
 	}
+	if p.authorizer == nil {
+		return errors.New("the plugin " + Name + " has no authorizer")
+	}
 	return nil
 }
 
-// Validate returns 403 for a protected namespace, 409 for a terminating namespace, and 404 for a
-// namespace that does not exist. It reads the namespace from kube-apiserver: requests are rare, and a
-// cache could be stale.
+// Validate returns 403 for a protected namespace and for the name of another namespace, 409 for a
+// terminating namespace, and 404 for a namespace that does not exist. It reads namespaces from
+// kube-apiserver: requests are rare, and a cache could be stale.
 func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
 	if attributes.GetResource().GroupResource() != federation.Resource("namespaceoffloadings") {
 		return nil
@@ -89,11 +104,66 @@ func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, 
 		return apierrors.NewConflict(corev1.Resource("namespaces"), name,
 			errors.New("it is being deleted and cannot be offloaded"))
 	}
+	return p.validateName(ctx, attributes)
+}
+
+// validateName returns 403 if the request selects, for remote namespaces, the name of another namespace or the name
+// that DefaultName generates for it, and the user may not offload that namespace. Otherwise its remote namespace could
+// not be created.
+func (p *Plugin) validateName(ctx context.Context, attributes admission.Attributes) error {
+	name := selectedName(attributes.GetObject())
+	if name == "" {
+		return nil
+	}
+	namespaces, err := p.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("listing namespaces: %w", err))
+	}
+	var clusterID string
+	for i := range namespaces.Items {
+		if namespace := &namespaces.Items[i]; namespace.Name == metav1.NamespaceSystem {
+			clusterID = string(namespace.UID)
+		}
+	}
+	for i := range namespaces.Items {
+		other := namespaces.Items[i].Name
+		if other == attributes.GetNamespace() ||
+			other != name && naming.UniqueRemoteNamespace(other, p.clusterName, clusterID) != name {
+			continue
+		}
+		decision, _, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+			User: attributes.GetUserInfo(), Verb: "create", Namespace: other, Name: attributes.GetName(),
+			APIGroup: attributes.GetResource().Group, APIVersion: attributes.GetResource().Version,
+			Resource: attributes.GetResource().Resource, Subresource: attributes.GetSubresource(), ResourceRequest: true,
+		})
+		if decision != authorizer.DecisionAllow {
+			// The reason of the authorizer may describe namespaces that the user cannot read.
+			return admission.NewForbidden(attributes, errors.Join(fmt.Errorf(
+				"the remote namespace %s is reserved for another namespace, which you may not offload: "+
+					"select another remoteNamespaceName", name), err))
+		}
+	}
 	return nil
 }
 
+// selectedName returns the name of remote namespaces that a request selects; empty if it selects none.
+func selectedName(object runtime.Object) string {
+	var spec federation.NamespaceOffloadingSpec
+	switch requested := object.(type) {
+	case *federation.NamespaceOffloading:
+		spec = requested.Spec
+	case *federation.Offload:
+		spec = requested.Spec
+	}
+	if spec.NamespaceMappingStrategy != federation.SelectedName {
+		return ""
+	}
+	return spec.RemoteNamespaceName
+}
+
 var (
-	_ admission.ValidationInterface          = &Plugin{}
-	_ admission.InitializationValidator      = &Plugin{}
-	_ initializer.WantsExternalKubeClientSet = &Plugin{}
+	_ admission.ValidationInterface            = &Plugin{}
+	_ admission.InitializationValidator        = &Plugin{}
+	_ initializer.WantsExternalKubeClientSet   = &Plugin{}
+	_ initializer.WantsUnconditionalAuthorizer = &Plugin{}
 )

@@ -6,6 +6,8 @@ package foreigncluster
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
@@ -59,5 +61,22 @@ func TestNetworkingIsThatOfTheForeignClusterOrOfTheInstallation(t *testing.T) {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// A ForeignCluster of version v0.1.0 has no trust.
+func TestConditionReportsThatNoTrustIsSelected(t *testing.T) {
+	fc := milan()
+	for _, trust := range []v1alpha1.PeeringTrust{v1alpha1.TrustTenant, v1alpha1.TrustSameOwner} {
+		fc.Spec.Trust = ""
+		summarize(&Pass{ForeignCluster: fc, Now: now})
+		if !meta.IsStatusConditionFalse(fc.Status.Conditions, v1alpha1.ConditionTrustSelected) {
+			t.Fatalf("without trust: conditions %+v", fc.Status.Conditions)
+		}
+		fc.Spec.Trust = trust
+		summarize(&Pass{ForeignCluster: fc, Now: now})
+		if got := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionTrustSelected); got != nil {
+			t.Errorf("with trust %s: condition %+v", trust, got)
+		}
 	}
 }

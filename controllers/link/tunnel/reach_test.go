@@ -50,3 +50,15 @@ func TestReachIsWrittenToTheTunnel(t *testing.T) {
 		t.Errorf("rome's tunnel has reach %q, milan's %q", a, b)
 	}
 }
+
+// The trust that a cluster selects applies to its own pods, also if the peer selects another trust.
+func TestEachClusterSelectsItsOwnTrust(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	rome.change(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Trust = v1alpha1.TrustTenant })
+	milan.change(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Trust = v1alpha1.TrustSameOwner })
+	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+	expectAgreement(t, rome, milan)
+	if a, b := rome.te().Spec.Reach, milan.te().Spec.Reach; a != v1alpha1.ReachOffloaded || b != "" {
+		t.Errorf("rome's tunnel has reach %q, milan's %q", a, b)
+	}
+}

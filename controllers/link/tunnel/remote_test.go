@@ -119,6 +119,30 @@ func TestReasonsForRefusalAreReported(t *testing.T) {
 	}
 }
 
+// A public key belongs to the peer whose tunnel uses it, until that tunnel is deleted.
+func TestPublicKeyOfAnotherPeerIsRefused(t *testing.T) {
+	rome, _ := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	turin := &v1alpha1.TunnelEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "turin"},
+		Spec:       v1alpha1.TunnelEndpointSpec{ClusterID: "turin", PublicKey: examplePublicKey},
+	}
+	rome.put(turin)
+	rome.put(ofMilan(v1alpha1.NetworkConfigSpec{
+		ClusterID: milanID, PodCIDRs: []string{"10.2.0.0/16"}, PublicKey: examplePublicKey,
+	}))
+	for range 5 {
+		rome.pass()
+	}
+	expectStatus(t, rome, v1alpha1.PeeringError, ReasonNetworkConfigRefused, "its public key belongs to another cluster")
+	if err := rome.Delete(t.Context(), turin); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		rome.pass()
+	}
+	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonAwaitingAnswer, "")
+}
+
 // ofMilan returns the NetworkConfig of the provider milan with a spec.
 func ofMilan(spec v1alpha1.NetworkConfigSpec) *v1alpha1.NetworkConfig {
 	return &v1alpha1.NetworkConfig{

@@ -219,6 +219,37 @@ func TestRequestsAreAdmittedOrRefused(t *testing.T) {
 	}
 }
 
+// Everybody who has an invitation that is not bound to a cluster ID can use it, so a person decides about a tenant.
+func TestTenantWithAnUnboundInvitationWaitsForADecision(t *testing.T) {
+	const tenantTrust, owner = v1alpha1.TrustTenant, v1alpha1.TrustSameOwner
+	for _, test := range []struct {
+		name                     string
+		installation, invitation v1alpha1.PeeringTrust
+		bound                    string
+		trust                    v1alpha1.PeeringTrust
+		decision                 v1alpha1.PeeringDecision
+	}{
+		{"a tenant", tenantTrust, "", "", tenantTrust, v1alpha1.PeeringManual},
+		{"a tenant by its invitation", owner, tenantTrust, "", tenantTrust, v1alpha1.PeeringManual},
+		{"a tenant that was invited by its ID", tenantTrust, "", romeID, tenantTrust, ""},
+		{"the same owner", owner, "", "", owner, ""},
+		{"the same owner by the invitation", tenantTrust, owner, "", owner, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			token := aToken(test.bound)
+			token.Spec.Trust = test.invitation
+			p := newProvider(t, identity.ModeCertificate, aRequest(romeID, "rome"), token)
+			p.reconciler.Trust = test.installation
+			p.pass()
+			spec := kittest.Read(p.Cluster, "", "rome", &v1alpha1.ForeignCluster{}).Spec
+			if spec.Trust != test.trust || spec.IncomingPolicy.Decision != test.decision {
+				t.Errorf("got trust %q and decision %q, want %q and %q", spec.Trust, spec.IncomingPolicy.Decision, test.trust,
+					test.decision)
+			}
+		})
+	}
+}
+
 // A cluster that claims the ID of a peer must not take its place when the peering ends.
 func TestRefusalOfAnUnboundInvitationIsFinal(t *testing.T) {
 	peered := aForeignCluster("rome", romeID, v1alpha1.PeeringEnabled)

@@ -256,7 +256,7 @@ func TestRemoteNamespacesAreRemovedWithTheirTenant(t *testing.T) {
 
 func TestTenantsSelectOnlyPermittedNames(t *testing.T) {
 	generated := naming.UniqueRemoteNamespace("bakery", "milan", consumerID)
-	const permitted, refused = "", "does not permit the name"
+	const permitted, refused, reserved = "", "does not permit the name", "is reserved"
 	for _, test := range []struct {
 		name    string
 		objects []client.Object
@@ -268,6 +268,8 @@ func TestTenantsSelectOnlyPermittedNames(t *testing.T) {
 		{"a generated name", nil, nil, generated, permitted},
 		{"a name that the installation lists", nil, []string{"bak*"}, "bakery", permitted},
 		{"another name", nil, []string{"mill"}, "bakery", refused},
+		{"a namespace of Kubernetes that a pattern matches", nil, []string{"*"}, "kube-system", reserved},
+		{"a tenant namespace that a pattern matches", nil, []string{"l*"}, "liqo-tenant-turin", reserved},
 		{"another name that exists already", []client.Object{remoteNamespace("bakery", "bakery")}, nil, "bakery", permitted},
 	} {
 		t.Run(test.name, func(t *testing.T) {

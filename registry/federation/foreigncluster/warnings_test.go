@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
@@ -184,5 +185,48 @@ func TestNewForeignClustersHaveATrustThatUpdatesKeep(t *testing.T) {
 	strategy.PrepareForUpdate(t.Context(), updated, old)
 	if updated.Spec.Trust != "" {
 		t.Errorf("an update sets trust %q in an object of v0.1.0", updated.Spec.Trust)
+	}
+}
+
+// An object that version v0.1.0 stored is updated without a trust, with one, and never loses it.
+func TestForeignClusterOfVersion010IsUpdated(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	strategy := Kind(federation.TrustTenant, plan.Reader{ShadowPods: subresourcetest.List(func() runtime.Object {
+		return &federation.ShadowPodList{}
+	})}).Strategy(scheme)
+	stored, err := runtime.Decode(serializer.NewCodecFactory(scheme).UniversalDecoder(federation.SchemeGroupVersion), []byte(`{
+		"apiVersion": "federation.liqo.io/v1alpha1", "kind": "ForeignCluster",
+		"metadata": {"name": "rome", "uid": "a", "resourceVersion": "1", "generation": 3,
+			"finalizers": ["federation.liqo.io/controllers"]},
+		"spec": {"clusterID": "5ad4b6a1-0c9e-4f43-9d0b-0c7b1f3a2e11", "outgoing": "Disabled", "incoming": "Enabled",
+			"disconnectTimeoutSeconds": 300, "incomingPolicy": {"decision": "Accept"}},
+		"status": {"incomingPeering": "Established"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	current := stored.(*federation.ForeignCluster)
+	for _, step := range []struct {
+		name       string
+		change     func(*federation.ForeignCluster)
+		want       federation.PeeringTrust
+		generation int64
+	}{
+		{"a label", func(c *federation.ForeignCluster) { c.Labels = map[string]string{"a": "b"} }, "", 3},
+		{"another field", func(c *federation.ForeignCluster) { c.Spec.Cordoned = true }, "", 4},
+		{"the trust", func(c *federation.ForeignCluster) { c.Spec.Trust = federation.TrustTenant }, federation.TrustTenant, 5},
+		{"no trust", func(c *federation.ForeignCluster) { c.Spec.Trust = "" }, federation.TrustTenant, 5},
+	} {
+		updated := current.DeepCopy()
+		step.change(updated)
+		strategy.PrepareForUpdate(t.Context(), updated, current)
+		if errs := strategy.ValidateUpdate(t.Context(), updated, current); len(errs) > 0 {
+			t.Errorf("%s: %v", step.name, errs)
+		}
+		if updated.Spec.Trust != step.want || updated.Generation != step.generation {
+			t.Errorf("%s: got trust %q and generation %d, want %q and %d", step.name, updated.Spec.Trust, updated.Generation,
+				step.want, step.generation)
+		}
+		current = updated
 	}
 }

@@ -73,6 +73,9 @@ func TestValidateResourceOffer(t *testing.T) {
 		"another cluster": {func(o *federation.ResourceOffer) {
 			o.Spec.Labels = map[string]string{"liqo.io/remote-cluster-id": romeID}
 		}, []string{"spec.labels[liqo.io/remote-cluster-id]"}},
+		"a label of the consumer's administrator": {func(o *federation.ResourceOffer) {
+			o.Spec.Labels = map[string]string{"node-restriction.kubernetes.io/compliance": "pci"}
+		}, []string{"spec.labels[node-restriction.kubernetes.io/compliance]"}},
 		"too many nodes": {func(o *federation.ResourceOffer) {
 			o.Spec.Nodes = make([]federation.OfferedNode, v1alpha1.MaxOfferedNodes+1)
 		}, []string{"spec.nodes"}},
