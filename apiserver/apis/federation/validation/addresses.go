@@ -15,8 +15,12 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// MaxReservedCIDRs is the maximum number of entries in spec.reserved of an AddressPool.
-const MaxReservedCIDRs = 256
+const (
+	// MaxReservedCIDRs is the maximum number of entries in spec.reserved of an AddressPool.
+	MaxReservedCIDRs = 256
+	// MaxKeepCIDRs is the maximum number of entries in spec.keepCIDRs of a ForeignCluster.
+	MaxKeepCIDRs = 32
+)
 
 const (
 	maxCIDRs = 64
@@ -110,6 +114,9 @@ func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList 
 	}
 	source, wrong := check(text, path)
 	errs = append(errs, wrong...)
+	if spec.Remap && spec.Address != "" {
+		errs = append(errs, field.Forbidden(specPath.Child("remap"), "may only be set with cidr"))
+	}
 	errs = append(errs, mappingPorts(spec)...)
 	if spec.Mapped == "" {
 		return errs
@@ -158,6 +165,11 @@ func mappingPorts(spec *federation.AddressMappingSpec) field.ErrorList {
 		seen[port] = true
 	}
 	return errs
+}
+
+// KeepCIDRs validates the CIDRs within which CIDRs of a peer are used unchanged. They may overlap.
+func KeepCIDRs(list []string, path *field.Path) field.ErrorList {
+	return cidrs(list, MaxKeepCIDRs, true, path)
 }
 
 // cidrs validates a list of CIDRs. most is the maximum length of the list; overlap permits CIDRs

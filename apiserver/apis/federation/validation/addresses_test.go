@@ -97,10 +97,11 @@ func aPool() *federation.AddressPool {
 	}
 }
 
+func numberedCIDR(i int) string {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24).String()
+}
+
 func TestValidateAddressPool(t *testing.T) {
-	numbered := func(i int) string {
-		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24).String()
-	}
 	runCreate(t, aPool(), ValidateAddressPool, map[string]wrong[*federation.AddressPool]{
 		"no name":              {func(p *federation.AddressPool) { p.Name = "" }, []string{"metadata.name"}},
 		"no CIDR":              {func(p *federation.AddressPool) { p.Spec.CIDRs = nil }, []string{"spec.cidrs"}},
@@ -108,10 +109,10 @@ func TestValidateAddressPool(t *testing.T) {
 		"a default route":      {func(p *federation.AddressPool) { p.Spec.CIDRs[1] = "0.0.0.0/0" }, []string{"spec.cidrs[1]"}},
 		"CIDRs that overlap":   {func(p *federation.AddressPool) { p.Spec.CIDRs[1] = "10.1.0.0/16" }, []string{"spec.cidrs[1]"}},
 		"a CIDR twice":         {func(p *federation.AddressPool) { p.Spec.CIDRs[1] = "10.0.0.0/8" }, []string{"spec.cidrs[1]"}},
-		"too many CIDRs":       {func(p *federation.AddressPool) { p.Spec.CIDRs = many(maxCIDRs, numbered) }, []string{"spec.cidrs"}},
+		"too many CIDRs":       {func(p *federation.AddressPool) { p.Spec.CIDRs = many(maxCIDRs, numberedCIDR) }, []string{"spec.cidrs"}},
 		"loopback is reserved": {func(p *federation.AddressPool) { p.Spec.Reserved[3] = "127.0.0.0/8" }, []string{"spec.reserved[3]"}},
 		"a range twice":        {func(p *federation.AddressPool) { p.Spec.Reserved[3] = "10.244.0.0/16" }, []string{"spec.reserved[3]"}},
-		"too many ranges":      {func(p *federation.AddressPool) { p.Spec.Reserved = many(MaxReservedCIDRs, numbered) }, []string{"spec.reserved"}},
+		"too many ranges":      {func(p *federation.AddressPool) { p.Spec.Reserved = many(MaxReservedCIDRs, numberedCIDR) }, []string{"spec.reserved"}},
 		"no CIDR and a malformed range": {func(p *federation.AddressPool) {
 			p.Spec = federation.AddressPoolSpec{Reserved: []string{"x"}}
 		}, []string{"spec.cidrs", "spec.reserved[0]"}},
@@ -130,7 +131,7 @@ func TestValidateAddressPool(t *testing.T) {
 		"a malformed range":     {func(p *federation.AddressPool) { p.Status.CIDRs[0].LargestFree = "x" }, []string{"status.cidrs[0].largestFree"}},
 		"too many": {func(p *federation.AddressPool) {
 			p.Status.CIDRs = many(maxCIDRs, func(i int) federation.AddressPoolCIDRStatus {
-				return federation.AddressPoolCIDRStatus{CIDR: numbered(i)}
+				return federation.AddressPoolCIDRStatus{CIDR: numberedCIDR(i)}
 			})
 		}, []string{"status.cidrs"}},
 	})
@@ -149,23 +150,28 @@ func TestValidateAddressMapping(t *testing.T) {
 		return func(m *federation.AddressMapping) { change(&m.Spec) }
 	}
 	runCreate(t, aMapping(), ValidateAddressMapping, map[string]wrong[*federation.AddressMapping]{
-		"no cluster":               {to(func(s *federation.AddressMappingSpec) { s.ClusterID = "" }), []string{"spec.clusterID"}},
-		"no pool":                  {to(func(s *federation.AddressMappingSpec) { s.Pool = "" }), []string{"spec.pool"}},
-		"a path as a pool":         {to(func(s *federation.AddressMappingSpec) { s.Pool = "../x" }), []string{"spec.pool"}},
-		"nothing to map":           {to(func(s *federation.AddressMappingSpec) { s.CIDR = "" }), []string{"spec.cidr"}},
-		"two things to map":        {to(func(s *federation.AddressMappingSpec) { s.Address = "192.0.2.1" }), []string{"spec.address"}},
-		"a malformed CIDR":         {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10" }), []string{"spec.cidr"}},
-		"bits beyond its length":   {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10.244.0.1/16" }), []string{"spec.cidr"}},
-		"a default route":          {to(func(s *federation.AddressMappingSpec) { s.CIDR = "0.0.0.0/0" }), []string{"spec.cidr"}},
-		"another size":             {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0/17" }), []string{"spec.mapped"}},
-		"another family":           {to(func(s *federation.AddressMappingSpec) { s.Mapped = "fd00::/16" }), []string{"spec.mapped"}},
-		"a malformed mapping":      {to(func(s *federation.AddressMappingSpec) { s.Mapped = "x" }), []string{"spec.mapped"}},
-		"an address for a range":   {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0" }), []string{"spec.mapped"}},
-		"a range for an address":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address = "", "192.0.2.1" }), []string{"spec.mapped"}},
-		"a link-local address":     {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "169.254.169.254", "" }), []string{"spec.address"}},
-		"an IPv4-mapped address":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "::ffff:10.0.0.1", "" }), []string{"spec.address"}},
-		"an address to loopback":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "192.0.2.1", "127.0.0.1" }), []string{"spec.mapped"}},
-		"an address with a zone":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "2001:db8::1%a", "" }), []string{"spec.address"}},
+		"no cluster":             {to(func(s *federation.AddressMappingSpec) { s.ClusterID = "" }), []string{"spec.clusterID"}},
+		"no pool":                {to(func(s *federation.AddressMappingSpec) { s.Pool = "" }), []string{"spec.pool"}},
+		"a path as a pool":       {to(func(s *federation.AddressMappingSpec) { s.Pool = "../x" }), []string{"spec.pool"}},
+		"nothing to map":         {to(func(s *federation.AddressMappingSpec) { s.CIDR = "" }), []string{"spec.cidr"}},
+		"two things to map":      {to(func(s *federation.AddressMappingSpec) { s.Address = "192.0.2.1" }), []string{"spec.address"}},
+		"a malformed CIDR":       {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10" }), []string{"spec.cidr"}},
+		"bits beyond its length": {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10.244.0.1/16" }), []string{"spec.cidr"}},
+		"a default route":        {to(func(s *federation.AddressMappingSpec) { s.CIDR = "0.0.0.0/0" }), []string{"spec.cidr"}},
+		"another size":           {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0/17" }), []string{"spec.mapped"}},
+		"another family":         {to(func(s *federation.AddressMappingSpec) { s.Mapped = "fd00::/16" }), []string{"spec.mapped"}},
+		"a malformed mapping":    {to(func(s *federation.AddressMappingSpec) { s.Mapped = "x" }), []string{"spec.mapped"}},
+		"an address for a range": {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0" }), []string{"spec.mapped"}},
+		"a range for an address": {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address = "", "192.0.2.1" }), []string{"spec.mapped"}},
+		"a link-local address":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "169.254.169.254", "" }), []string{"spec.address"}},
+		"an IPv4-mapped address": {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "::ffff:10.0.0.1", "" }), []string{"spec.address"}},
+		"an address to loopback": {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "192.0.2.1", "127.0.0.1" }), []string{"spec.mapped"}},
+		"an address with a zone": {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "2001:db8::1%a", "" }), []string{"spec.address"}},
+		"a remapped range":       {to(func(s *federation.AddressMappingSpec) { s.Remap = true }), nil},
+		"a remapped address": {func(m *federation.AddressMapping) {
+			toPorts(mappingPort(corev1.ProtocolTCP, 443))(m)
+			m.Spec.Remap = true
+		}, []string{"spec.remap"}},
 		"ports of a range":         {to(func(s *federation.AddressMappingSpec) { s.Ports = mappingPort(corev1.ProtocolTCP, 443) }), []string{"spec.ports"}},
 		"an invalid port":          {toPorts(mappingPort(corev1.ProtocolTCP, 0)), []string{"spec.ports[0].port"}},
 		"a protocol without ports": {toPorts(mappingPort("ICMP", 8)), []string{"spec.ports[0].protocol"}},
@@ -177,6 +183,7 @@ func TestValidateAddressMapping(t *testing.T) {
 		"another mapping": {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.2.0.0/16" }), []string{"spec"}},
 		"another range":   {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10.2.0.0/16" }), []string{"spec"}},
 		"another cluster": {to(func(s *federation.AddressMappingSpec) { s.ClusterID = romeID }), []string{"spec"}},
+		"remap":           {to(func(s *federation.AddressMappingSpec) { s.Remap = true }), []string{"spec"}},
 		"another pool":    {to(func(s *federation.AddressMappingSpec) { s.Pool = "other" }), []string{"spec"}},
 		"ports":           {to(func(s *federation.AddressMappingSpec) { s.Ports = mappingPort(corev1.ProtocolTCP, 443) }), []string{"spec.ports"}},
 	})
