@@ -24,7 +24,7 @@ type Settings struct {
 	// most one of each IP family. If empty, they are allocated from PoolCIDRs. The single element
 	// NoExternalCIDRs means that there are none.
 	ExternalCIDRs []string
-	// PoolCIDRs are the CIDRs to which ranges of peers are remapped on a conflict.
+	// PoolCIDRs are the CIDRs to which ranges of peers are remapped on a conflict, and outside of KeepCIDRs.
 	PoolCIDRs []string
 	// PeerCIDRs are the CIDRs that must contain all ranges of peers. They prevent a peer from
 	// announcing public addresses, and so from receiving traffic to the internet.
@@ -67,7 +67,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		{&s.ExternalCIDRs, "network-external-cidrs", "CIDRs, at most one of IPv4 and one of IPv6, " +
 			"from which non-pod endpoints get addresses that peers can reach. Nothing else may use them. " +
 			"If empty, one for each IP family of pods is allocated from --network-pool-cidrs. None means no external CIDRs."},
-		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs to which ranges of peers are remapped on a conflict. " +
+		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs to which ranges of peers are remapped on a conflict, and outside of --network-keep-cidrs. " +
 			"AddressPool default has them, unless an administrator created it."},
 		{&s.PeerCIDRs, "network-peer-cidrs", "CIDRs that ranges of peers must lie in: " +
 			"a peer with any other range would receive traffic to the internet."},
