@@ -491,7 +491,8 @@ func (f fabric) mapsNodeAddresses(t *testing.T) {
 	mappings := leaf.Federation.FederationV1alpha1().AddressMappings(harness.Namespace)
 	mapping := &v1alpha1.AddressMapping{
 		ObjectMeta: metav1.ObjectMeta{Name: "api-server"},
-		Spec:       v1alpha1.AddressMappingSpec{ClusterID: id, Pool: "external", Address: host},
+		Spec: v1alpha1.AddressMappingSpec{ClusterID: id, Pool: "external", Address: host,
+			Ports: []v1alpha1.AddressMappingPort{{Port: 8080}, {Port: int32(must(strconv.Atoi(port))(t))}}},
 	}
 	made := must(mappings.Create(t.Context(), mapping, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {

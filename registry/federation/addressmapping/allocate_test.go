@@ -67,6 +67,10 @@ func TestOnlyConflictingRangesAreRemapped(t *testing.T) {
 	nowhere.Spec.Pool = "nowhere"
 	_, err = s.create(t.Context(), nowhere)
 	expectRefusal(t, err, http.StatusUnprocessableEntity, metav1.CauseTypeFieldValueInvalid, "spec.pool")
+	open := mapping("open", "192.0.2.9")
+	open.Spec.Ports = nil
+	_, err = s.create(t.Context(), open)
+	expectRefusal(t, err, http.StatusUnprocessableEntity, metav1.CauseTypeFieldValueRequired, "spec.ports")
 	if _, err := s.create(t.Context(), mapping("bad", "10.7.0.1/16")); !apierrors.IsInvalid(err) {
 		t.Errorf("host bits: %v", err)
 	}
