@@ -63,6 +63,7 @@ accepts --set clusterName=rome,networking=Flat --set-json 'policy.refusedEndpoin
 accepts --set clusterName=rome,server=https://rome.example.org:6443
 accepts --set clusterName=rome,networking=Tunnel,network.enabled=true
 accepts --set clusterName=rome,networking=Tunnel,network.enabled=true,network.reach=Offloaded
+accepts --set clusterName=rome,networking=Tunnel,network.enabled=true --set-json 'network.keepCIDRs=["10.64.0.0/10","fd00:1::/48"]'
 accepts --set clusterName=rome,networking=Tunnel,network.mtu=1420,network.endpoints[0]=rome.example.org:51820 --set-json 'network.podCIDRs=["10.244.0.0/16","fd00:244::/56"]'
 accepts --set clusterName=rome,networking=Tunnel,network.enabled=true,network.gateway.nodeSelector.edge=yes,network.gateway.port=51821 --set-json 'network.podCIDRs=["10.244.0.0/16"]' --set-json 'network.externalCIDRs=["10.70.0.0/16"]' --set-json 'network.serviceCIDRs=["10.96.0.0/12"]'
 accepts --set clusterName=rome,network.enabled=true,network.gateway.replicas=1 --set-json 'network.podCIDRs=["fd00:244::/56"]' --set-json 'network.externalCIDRs=["None"]'
@@ -105,6 +106,8 @@ refuses 'does not match pattern' --set clusterName=rome --set-json 'network.podC
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.endpoints=["rome.example.org"]'
 refuses "'None', 'Flat', 'Tunnel'" --set clusterName=rome,networking=Round
 refuses "'', 'Offloaded', 'All'" --set clusterName=rome,network.reach=Few
+refuses 'does not match pattern' --set clusterName=rome --set-json 'network.keepCIDRs=["all"]'
+refuses 'items at 0 and 1 are equal' --set clusterName=rome --set-json 'network.keepCIDRs=["10.0.0.0/8","10.0.0.0/8"]'
 refuses 'maximum' --set clusterName=rome,network.gateway.port=70000
 refuses "'LoadBalancer', 'NodePort'" --set clusterName=rome,network.gateway.service.type=ClusterIP
 refuses 'network.gateway.service.loadBalancerClass is for type LoadBalancer' --set "${network},network.gateway.service.type=NodePort,network.gateway.service.loadBalancerClass=example.com/lb" --set-json 'network.podCIDRs=["10.244.0.0/16"]'

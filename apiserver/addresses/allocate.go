@@ -42,11 +42,8 @@ func NewPool(cidrs, reserved []netip.Prefix) Pool {
 func (p Pool) Reserved() Set { return p.reserved }
 
 // holds reports whether a range is within one of the pool's CIDRs, reserved or not.
-func (p Pool) holds(prefix netip.Prefix) bool { return contains(p.cidrs, prefix) }
-
-// contains reports whether one of the CIDRs contains all addresses of a range.
-func contains(cidrs []netip.Prefix, prefix netip.Prefix) bool {
-	return slices.ContainsFunc(cidrs, func(cidr netip.Prefix) bool {
+func (p Pool) holds(prefix netip.Prefix) bool {
+	return slices.ContainsFunc(p.cidrs, func(cidr netip.Prefix) bool {
 		return cidr.Bits() <= prefix.Bits() && cidr.Contains(prefix.Addr())
 	})
 }
@@ -56,22 +53,13 @@ type Request struct {
 	// Range is the range to map. The allocated range has the same prefix length and address family.
 	Range netip.Prefix
 	// Keep permits to map Range to itself, also outside the pool, if it is neither allocated nor
-	// reserved.
+	// reserved. Without Keep, Range is mapped to itself only if it is Exact and in the pool.
 	Keep bool
-	// KeepWithin are the CIDRs within which Keep applies: a Range that lies in none of them is not kept.
-	// Nil applies Keep everywhere, and an empty list that is not nil applies it nowhere. Local packets to
-	// a kept range are sent to the peer, so a peer that is not trusted must not select the range.
-	KeepWithin []netip.Prefix
 	// Exact is the only range that may be allocated. The zero value permits any.
 	Exact netip.Prefix
 	// Chance is a random number, by which Allocate selects one of several free addresses. It is an
 	// argument so that Allocate is deterministic.
 	Chance uint32
-}
-
-// keeps reports whether Range may be mapped to itself, if it is free.
-func (r Request) keeps() bool {
-	return r.Keep && (r.KeepWithin == nil || contains(r.KeepWithin, r.Range))
 }
 
 // ErrTaken is the error for a request whose Exact range is not available.
@@ -115,12 +103,15 @@ func (p Pool) Allocate(allocated Set, r Request) (netip.Prefix, error) {
 		return netip.Prefix{}, &ErrTaken{r.Exact, "is reserved"}
 	case allocated.Overlaps(r.Exact):
 		return netip.Prefix{}, &ErrTaken{r.Exact, "is in use"}
-	case !p.holds(r.Exact) && !(r.keeps() && r.Exact == r.Range):
+	case !p.holds(r.Exact) && !(r.Keep && r.Exact == r.Range):
 		return netip.Prefix{}, &ErrTaken{r.Exact, "is not in its CIDRs"}
 	default:
 		return r.Exact, nil
 	}
-	if r.keeps() && !allocated.Overlaps(r.Range) && !p.reserved.Overlaps(r.Range) {
+	switch {
+	case !r.Keep:
+		allocated = allocated.With(r.Range)
+	case !allocated.Overlaps(r.Range) && !p.reserved.Overlaps(r.Range):
 		return r.Range, nil
 	}
 	family := false

@@ -71,6 +71,22 @@ func Network(fc *v1alpha1.ForeignCluster, installation v1alpha1.NetworkAccess) v
 	return cmp.Or(fc.Spec.IncomingPolicy.Network, installation, ofTrust)
 }
 
+// KeepCIDRs returns the CIDRs within which CIDRs of a peer are used unchanged if they are free. They are those of
+// spec.keepCIDRs of its ForeignCluster or, if it has none, of the installation; otherwise, trust SameOwner keeps any
+// CIDR. Local packets to a kept CIDR are sent to the peer, so a tenant must not select it.
+func KeepCIDRs(fc *v1alpha1.ForeignCluster, installation []string) []string {
+	switch {
+	case len(fc.Spec.KeepCIDRs) > 0:
+		return fc.Spec.KeepCIDRs
+	case len(installation) > 0:
+		return installation
+	case Of(fc) == v1alpha1.TrustSameOwner:
+		return []string{"0.0.0.0/0", "::/0"}
+	default:
+		return nil
+	}
+}
+
 // tenantObjects are the limits of Objects with trust Tenant. Node ports are a range of the whole cluster, and load
 // balancers have costs.
 var tenantObjects = corev1.ResourceList{

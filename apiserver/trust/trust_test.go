@@ -133,6 +133,32 @@ func TestNumbersOfObjectsComeFromForeignClusterInstallationAndTrust(t *testing.T
 	}
 }
 
+func TestKeptCIDRsComeFromForeignClusterInstallationAndTrust(t *testing.T) {
+	all, own, installation := []string{"0.0.0.0/0", "::/0"}, []string{"10.64.0.0/10"}, []string{"10.128.0.0/9", "fd00::/8"}
+	for _, test := range []struct {
+		name               string
+		trust              v1alpha1.PeeringTrust
+		peer, installation []string
+		want               []string
+	}{
+		{"version v0.1.0", "", nil, nil, all},
+		{"same owner", v1alpha1.TrustSameOwner, nil, nil, all},
+		{"tenant", v1alpha1.TrustTenant, nil, nil, nil},
+		{"tenant and installation", v1alpha1.TrustTenant, nil, installation, installation},
+		{"same owner and installation", v1alpha1.TrustSameOwner, nil, installation, installation},
+		{"all three", v1alpha1.TrustTenant, own, installation, own},
+		{"same owner with its own", v1alpha1.TrustSameOwner, own, nil, own},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fc := consumer(test.trust, v1alpha1.IncomingPolicy{})
+			fc.Spec.KeepCIDRs = test.peer
+			if diff := cmp.Diff(test.want, KeepCIDRs(fc, test.installation)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestPodsAreWithinTheLimits(t *testing.T) {
 	tenant := Pods(consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}), &v1alpha1.PodPolicy{})
 	gpu := &v1alpha1.PodPolicy{

@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/test/harness"
 )
 
@@ -70,7 +71,7 @@ func withoutNetwork(t *testing.T) {
 		// string.
 		helmUpgrade(t, c, "--reuse-values", "--wait", "--timeout=3m", "--set=networking=None", "--set=network.enabled=false",
 			"--set=network.gateway.service.enabled=false", "--set-json=network.podCIDRs=[]",
-			"--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]")
+			"--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]", "--set-json=network.keepCIDRs=[]")
 		// The old controller manager would create the deleted objects again, so its replacement has
 		// to run first.
 		if _, err := podsAreReady(ctx, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager",
@@ -101,8 +102,11 @@ func tunnelValues(t *testing.T, c *harness.Cluster) []string {
 		"network.nodeCIDRs={" + nodes.String() + "}",
 		nodeEndpoints(t, c),
 	}
-	if *layout == "three" {
+	switch *layout {
+	case "three":
 		values = append(values, "network.externalCIDRs={10.70.0.0/24}")
+	case "disjoint":
+		values = append(values, "network.keepCIDRs={10.0.0.0/8}")
 	} // otherwise the cluster detects its CIDRs
 	return values
 }
@@ -201,9 +205,11 @@ func agreedBetween(t *testing.T, a, b *harness.Cluster) fabric {
 		f.sees[c] = te.Spec.Remote
 		external := must(c.Federation.FederationV1alpha1().AddressPools().Get(t.Context(), "external",
 			metav1.GetOptions{}))(t).Spec.CIDRs
+		fc := must(c.Federation.FederationV1alpha1().ForeignClusters().Get(t.Context(), other.Name, metav1.GetOptions{}))(t)
+		kept := *layout == "disjoint" || trust.Of(fc) == v1alpha1.TrustSameOwner
 		for _, m := range te.Spec.Remote {
 			remapped := m.CIDR != m.Mapped
-			if conflict := podCIDR(c) == m.CIDR || slices.Contains(external, m.CIDR); remapped != conflict {
+			if free := podCIDR(c) != m.CIDR && !slices.Contains(external, m.CIDR); remapped == (free && kept) {
 				t.Errorf("%s maps %s of %s to %s", c.Name, m.CIDR, other.Name, m.Mapped)
 			}
 		}
@@ -485,7 +491,8 @@ func (f fabric) mapsNodeAddresses(t *testing.T) {
 	mappings := leaf.Federation.FederationV1alpha1().AddressMappings(harness.Namespace)
 	mapping := &v1alpha1.AddressMapping{
 		ObjectMeta: metav1.ObjectMeta{Name: "api-server"},
-		Spec:       v1alpha1.AddressMappingSpec{ClusterID: id, Pool: "external", Address: host},
+		Spec: v1alpha1.AddressMappingSpec{ClusterID: id, Pool: "external", Address: host,
+			Ports: []v1alpha1.AddressMappingPort{{Port: 8080}, {Port: int32(must(strconv.Atoi(port))(t))}}},
 	}
 	made := must(mappings.Create(t.Context(), mapping, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {

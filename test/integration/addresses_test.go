@@ -59,6 +59,7 @@ func addressMapping(name, pool, what string) *v1alpha1.AddressMapping {
 		m.Spec.CIDR = what
 	} else {
 		m.Spec.Address = what
+		m.Spec.Ports = []v1alpha1.AddressMappingPort{{Port: 443}}
 	}
 	return m
 }
@@ -123,8 +124,8 @@ func TestAddressesAreAllocatedWhenAMappingIsCreated(t *testing.T) {
 	for _, test := range []struct{ name, spec, want string }{
 		{"pods", `"cidr":"10.244.0.0/16"`, "10.255.0.0/16"},
 		{"services", `"cidr":"172.30.0.0/16"`, "172.30.0.0/16"},
-		{"api", `"address":"192.0.2.1"`, "10.254.240.0/20"},
-		{"six", `"address":"2001:db8::1"`, "fd00:10:ffff:ffff:ffff:ffff:ffff:f000/116"},
+		{"api", `"address":"192.0.2.1","ports":[{"port":443}]`, "10.254.240.0/20"},
+		{"six", `"address":"2001:db8::1","ports":[{"protocol":"UDP","port":53}]`, "fd00:10:ffff:ffff:ffff:ffff:ffff:f000/116"},
 	} {
 		for range 2 {
 			env.Kubectl(t, manifest(test.name, test.spec), "apply", scope, "-f", "-")
@@ -165,7 +166,10 @@ func TestAddressesAreAllocatedWhenAMappingIsCreated(t *testing.T) {
 	_, err := mappings.Patch(t.Context(), "pods", types.MergePatchType, []byte(`{"spec":{"mapped":"10.1.0.0/16"}}`),
 		metav1.PatchOptions{})
 	expectCause(t, err, "spec")
+	withoutPorts := addressMapping("wrong", "bergamo", "192.0.2.1")
+	withoutPorts.Spec.Ports = nil
 	for field, m := range map[string]*v1alpha1.AddressMapping{
+		"spec.ports":   withoutPorts,
 		"spec.cidr":    addressMapping("wrong", "bergamo", "0.0.0.0/0"),
 		"spec.address": addressMapping("wrong", "bergamo", "169.254.169.254"),
 		"spec.pool":    addressMapping("wrong", "nowhere", "192.0.2.1"),

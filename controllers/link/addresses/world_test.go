@@ -150,6 +150,9 @@ func (s server) Create(ctx context.Context, object client.Object, options ...cli
 }
 
 func (s server) allocate(ctx context.Context, mapping *v1alpha1.AddressMapping) error {
+	if len(mapping.Spec.Ports) == 0 && mapping.Annotations[v1alpha1.AnnotationOriginPod] == "" {
+		return apierrors.NewBadRequest("an address mapping has no ports")
+	}
 	pool := &v1alpha1.AddressPool{}
 	if err := s.cluster.Get(ctx, client.ObjectKey{Name: mapping.Spec.Pool}, pool); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
@@ -78,7 +79,8 @@ func (r *Reconciler) remap(ctx context.Context, p *pass) (*state, error) {
 }
 
 // ensureMapping returns the AddressMapping of a range of a peer. It creates it if it does not exist,
-// which fails with the cause CauseAddressesExhausted if the pool has no free range.
+// which fails with the cause CauseAddressesExhausted if the pool has no free range. A new mapping keeps
+// the range only within the CIDRs that are kept for the peer.
 func (r *Reconciler) ensureMapping(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, cidr string,
 ) (*v1alpha1.AddressMapping, error) {
@@ -89,6 +91,7 @@ func (r *Reconciler) ensureMapping(
 		mapping = &v1alpha1.AddressMapping{ObjectMeta: managed(fc, r.Namespace, name)}
 		mapping.Spec = v1alpha1.AddressMappingSpec{
 			ClusterID: fc.Spec.ClusterID, Pool: v1alpha1.DefaultAddressPool, CIDR: cidr,
+			Remap: !within(trust.KeepCIDRs(fc, r.Settings.KeepCIDRs), cidr),
 		}
 		err = r.Client.Create(ctx, mapping)
 	}

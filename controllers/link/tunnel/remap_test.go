@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -106,5 +107,60 @@ func TestFailedAttemptsAreForgotten(t *testing.T) {
 				t.Error("it is kept")
 			}
 		})
+	}
+}
+
+// Local packets to a kept range are sent to the peer, so a tenant must not select it.
+func TestRangesOfATenantAreKeptOnlyWithinKeepCIDRs(t *testing.T) {
+	const tenant, owner = v1alpha1.TrustTenant, v1alpha1.TrustSameOwner
+	for _, test := range []struct {
+		name               string
+		trust              v1alpha1.PeeringTrust
+		peer, installation []string
+		pods               string
+		kept               bool
+	}{
+		{"version v0.1.0", "", nil, nil, "10.2.0.0/16", true},
+		{"same owner", owner, nil, nil, "fd00:2::/56", true},
+		{"tenant", tenant, nil, nil, "10.2.0.0/16", false},
+		{"tenant with an IPv6 range", tenant, nil, nil, "fd00:2::/56", false},
+		{"tenant within a CIDR", tenant, []string{"10.64.0.0/10", "10.0.0.0/14"}, nil, "10.2.0.0/16", true},
+		{"tenant with exactly a CIDR", tenant, []string{"10.2.0.0/16"}, nil, "10.2.0.0/16", true},
+		{"tenant with more than a CIDR", tenant, []string{"10.2.0.0/17"}, nil, "10.2.0.0/16", false},
+		{"tenant with two CIDRs together", tenant, []string{"10.2.0.0/17", "10.2.128.0/17"}, nil, "10.2.0.0/16", false},
+		{"tenant outside of the CIDRs", tenant, []string{"10.64.0.0/10", "fd00::/16"}, nil, "192.168.1.53/32", false},
+		{"tenant within a CIDR of the installation", tenant, nil, []string{"10.0.0.0/14"}, "10.2.0.0/16", true},
+		{"same owner outside of the CIDRs", owner, nil, []string{"10.64.0.0/10"}, "10.2.0.0/16", false},
+		{"in use within a CIDR", tenant, []string{"10.0.0.0/8"}, nil, "10.1.0.0/16", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			local := settingsOf("10.1.0.0/16", "fd00:1::/56")
+			local.KeepCIDRs = test.installation
+			rome, milan := peers(t, local, settingsOf(test.pods))
+			rome.change(func(fc *v1alpha1.ForeignCluster) {
+				fc.Spec.Trust, fc.Spec.KeepCIDRs = test.trust, test.peer
+			})
+			settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+			list := rome.mappings()
+			if len(list) != 1 {
+				t.Fatalf("mappings %v, want one", list)
+			}
+			if spec := list[0].Spec; spec.CIDR != test.pods || (spec.Mapped == spec.CIDR) != test.kept {
+				t.Errorf("%s is mapped to %s, want kept: %t", spec.CIDR, spec.Mapped, test.kept)
+			}
+		})
+	}
+}
+
+func TestExistingMappingsIgnoreAChangeOfKeepCIDRs(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+	before := rome.mappings()
+	rome.change(func(fc *v1alpha1.ForeignCluster) {
+		fc.Spec.Trust, fc.Spec.KeepCIDRs = v1alpha1.TrustTenant, []string{"10.64.0.0/10"}
+	})
+	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+	if diff := cmp.Diff(before, rome.mappings()); diff != "" || len(before) != 1 || before[0].Spec.Mapped != "10.2.0.0/16" {
+		t.Errorf("mappings (-before +after):\n%s", diff)
 	}
 }

@@ -24,11 +24,14 @@ type Settings struct {
 	// most one of each IP family. If empty, they are allocated from PoolCIDRs. The single element
 	// NoExternalCIDRs means that there are none.
 	ExternalCIDRs []string
-	// PoolCIDRs are the CIDRs to which ranges of peers are remapped on a conflict.
+	// PoolCIDRs are the CIDRs to which ranges of peers are remapped on a conflict, and outside of KeepCIDRs.
 	PoolCIDRs []string
 	// PeerCIDRs are the CIDRs that must contain all ranges of peers. They prevent a peer from
 	// announcing public addresses, and so from receiving traffic to the internet.
 	PeerCIDRs []string
+	// KeepCIDRs are the CIDRs within which ranges of peers are used unchanged if they are free, for
+	// ForeignClusters without spec.keepCIDRs. If empty, the trust in the peer selects them.
+	KeepCIDRs []string
 	// Endpoints are the endpoints of the local gateway, host:port, the preferred one first. If empty,
 	// they are found by the Service of the gateway.
 	Endpoints []string
@@ -38,6 +41,9 @@ type Settings struct {
 	// measures it.
 	MTU int32
 }
+
+// flagKeepCIDRs is the name of the flag of KeepCIDRs.
+const flagKeepCIDRs = "network-keep-cidrs"
 
 // poolIPv6 is the CIDR to which IPv6 ranges of peers are remapped by default. It must not overlap
 // fd6c:6971:6f00::/48, which has the control addresses of gateways.
@@ -61,10 +67,13 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		{&s.ExternalCIDRs, "network-external-cidrs", "CIDRs, at most one of IPv4 and one of IPv6, " +
 			"from which non-pod endpoints get addresses that peers can reach. Nothing else may use them. " +
 			"If empty, one for each IP family of pods is allocated from --network-pool-cidrs. None means no external CIDRs."},
-		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs to which ranges of peers are remapped on a conflict. " +
+		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs to which ranges of peers are remapped on a conflict, and outside of --network-keep-cidrs. " +
 			"AddressPool default has them, unless an administrator created it."},
 		{&s.PeerCIDRs, "network-peer-cidrs", "CIDRs that ranges of peers must lie in: " +
 			"a peer with any other range would receive traffic to the internet."},
+		{&s.KeepCIDRs, flagKeepCIDRs, "CIDRs, at most 32, within which ranges of peers are used unchanged if they are free, " +
+			"unless spec.keepCIDRs of a ForeignCluster is set. Other ranges are remapped. " +
+			"If empty, none with trust Tenant, and all with SameOwner."},
 		{&s.Endpoints, "network-endpoints",
 			"Endpoints of this cluster's gateway, host:port over UDP, the preferred one first, " +
 				"for example gateway.example.org:51820. If empty, they are found by the gateway's Service; " +
@@ -93,6 +102,9 @@ func (s *Settings) Validate() []error {
 	pool := &federation.AddressPool{Spec: federation.AddressPoolSpec{CIDRs: s.PoolCIDRs}}
 	pool.Name = v1alpha1.DefaultAddressPool
 	add("--network-pool-cidrs", validation.ValidateAddressPool(pool))
+	for _, err := range validation.KeepCIDRs(s.KeepCIDRs, field.NewPath("--"+flagKeepCIDRs)) {
+		errs = append(errs, err)
+	}
 	for _, text := range s.PeerCIDRs {
 		if _, err := netip.ParsePrefix(text); err != nil {
 			errs = append(errs, fmt.Errorf("--network-peer-cidrs %q: must be a CIDR, for example 10.0.0.0/8", text))
@@ -133,13 +145,16 @@ func (s *Settings) External() []string {
 }
 
 // permits reports whether one of PeerCIDRs contains a range of a peer.
-func (s *Settings) permits(text string) bool {
+func (s *Settings) permits(text string) bool { return within(s.PeerCIDRs, text) }
+
+// within reports whether one of cidrs contains all addresses of a range.
+func within(cidrs []string, text string) bool {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(s.PeerCIDRs, func(text string) bool {
-		within, err := netip.ParsePrefix(text)
-		return err == nil && within.Bits() <= prefix.Bits() && within.Contains(prefix.Addr())
+	return slices.ContainsFunc(cidrs, func(text string) bool {
+		cidr, err := netip.ParsePrefix(text)
+		return err == nil && cidr.Bits() <= prefix.Bits() && cidr.Contains(prefix.Addr())
 	})
 }

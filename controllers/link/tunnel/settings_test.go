@@ -33,6 +33,8 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		"an MTU that is too small":       func(s *settings) { s.MTU = 500 },
 		"a pool of nothing":              func(s *settings) { s.PoolCIDRs = nil },
 		"peers that may have no address": func(s *settings) { s.PeerCIDRs = nil },
+		"a word to keep":                 func(s *settings) { s.KeepCIDRs = []string{"all"} },
+		"a CIDR to keep twice":           func(s *settings) { s.KeepCIDRs = []string{"10.0.0.0/8", "10.0.0.0/8"} },
 		"peers that may have a word":     func(s *settings) { s.PeerCIDRs = []string{"all"} },
 	} {
 		s := settingsOf("10.0.0.0/16")

@@ -176,7 +176,7 @@ func (w *world) allocate(ctx context.Context, mapping *v1alpha1.AddressMapping) 
 	}
 	mapped, err := addresses.NewPool(prefixes(pool.Spec.CIDRs), prefixes(pool.Spec.Reserved)).Allocate(taken,
 		addresses.Request{
-			Range: netip.MustParsePrefix(mapping.Spec.CIDR), Keep: true, Chance: math.MaxUint32,
+			Range: netip.MustParsePrefix(mapping.Spec.CIDR), Keep: !mapping.Spec.Remap, Chance: math.MaxUint32,
 		})
 	if err != nil {
 		refusal := apierrors.NewForbidden(v1alpha1.Resource("addressmappings"), mapping.Name, err)

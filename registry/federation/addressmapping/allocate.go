@@ -92,8 +92,8 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 	return finish, nil
 }
 
-// requestOf returns the allocation request for a mapping. A CIDR may keep its own range. An address may not, because it
-// does not belong to a range of this cluster.
+// requestOf returns the allocation request for a mapping. A CIDR may keep its own range, unless spec.remap is true. An
+// address may not, because it does not belong to a range of this cluster.
 func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error) {
 	request := addressrange.Request{Pool: spec.Pool}
 	request.Chance = rand.Uint32()
@@ -101,7 +101,7 @@ func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error
 	if request.Range, err = addressrange.Prefix(spec.CIDR + spec.Address); err != nil {
 		return request, err
 	}
-	request.Keep = spec.CIDR != ""
+	request.Keep = spec.CIDR != "" && !spec.Remap
 	if spec.Mapped != "" {
 		request.Exact, err = addressrange.Prefix(spec.Mapped)
 	}

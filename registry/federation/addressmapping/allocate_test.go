@@ -67,9 +67,38 @@ func TestOnlyConflictingRangesAreRemapped(t *testing.T) {
 	nowhere.Spec.Pool = "nowhere"
 	_, err = s.create(t.Context(), nowhere)
 	expectRefusal(t, err, http.StatusUnprocessableEntity, metav1.CauseTypeFieldValueInvalid, "spec.pool")
+	open := mapping("open", "192.0.2.9")
+	open.Spec.Ports = nil
+	_, err = s.create(t.Context(), open)
+	expectRefusal(t, err, http.StatusUnprocessableEntity, metav1.CauseTypeFieldValueRequired, "spec.ports")
 	if _, err := s.create(t.Context(), mapping("bad", "10.7.0.1/16")); !apierrors.IsInvalid(err) {
 		t.Errorf("host bits: %v", err)
 	}
+}
+
+func TestRemappedRangeNeverKeepsItself(t *testing.T) {
+	s := start(t, etcd.Start(t), true)
+	s.pool(t, "default", []string{"10.0.0.0/8"})
+	for _, test := range []struct{ name, cidr, mapped, want string }{
+		{"in-the-pool", "10.7.0.0/16", "", "10.255.0.0/16"},
+		{"outside-of-the-pool", "192.168.1.53/32", "", "10.254.240.0/20"},
+		{"at-its-upper-end", "10.253.0.0/16", "", "10.252.0.0/16"},
+		{"requested", "10.8.0.0/16", "10.9.0.0/16", "10.9.0.0/16"},
+	} {
+		m := mapping(test.name, test.cidr)
+		m.Spec.Remap, m.Spec.Mapped = true, test.mapped
+		got, err := s.create(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := prefixOf(t, got), prefixOf(t, test.want); got.Bits() < want.Bits() || !want.Contains(got.Addr()) {
+			t.Errorf("%s is mapped to %s, want %s", test.cidr, got, want)
+		}
+	}
+	outside := mapping("itself", "100.64.0.0/16")
+	outside.Spec.Remap, outside.Spec.Mapped = true, outside.Spec.CIDR
+	_, err := s.create(t.Context(), outside)
+	expectRefusal(t, err, http.StatusForbidden, v1alpha1.CauseAddressTaken, "100.64.0.0/16 is not in its CIDRs")
 }
 
 func TestExhaustedPoolFailsCreationAndReservesNothing(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,6 +94,7 @@ func mapping(name, what string) *federation.AddressMapping {
 	}
 	if !strings.Contains(what, "/") {
 		m.Spec.CIDR, m.Spec.Address = "", what
+		m.Spec.Ports = []federation.AddressMappingPort{{Protocol: corev1.ProtocolTCP, Port: 443}}
 	}
 	return m
 }

@@ -15,8 +15,12 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// MaxReservedCIDRs is the maximum number of entries in spec.reserved of an AddressPool.
-const MaxReservedCIDRs = 256
+const (
+	// MaxReservedCIDRs is the maximum number of entries in spec.reserved of an AddressPool.
+	MaxReservedCIDRs = 256
+	// MaxKeepCIDRs is the maximum number of entries in spec.keepCIDRs of a ForeignCluster.
+	MaxKeepCIDRs = 32
+)
 
 const (
 	maxCIDRs = 64
@@ -110,7 +114,13 @@ func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList 
 	}
 	source, wrong := check(text, path)
 	errs = append(errs, wrong...)
+	if spec.Remap && spec.Address != "" {
+		errs = append(errs, field.Forbidden(specPath.Child("remap"), "may only be set with cidr"))
+	}
 	errs = append(errs, mappingPorts(spec)...)
+	if requiresPorts(mapping) && len(spec.Ports) == 0 {
+		errs = append(errs, noPorts())
+	}
 	if spec.Mapped == "" {
 		return errs
 	}
@@ -125,13 +135,29 @@ func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList 
 }
 
 // ValidateAddressMappingUpdate validates an update of an address mapping. Only metadata and
-// spec.ports can change.
+// spec.ports can change. An address without ports, which version v0.1.0 permitted, stays valid.
 func ValidateAddressMappingUpdate(mapping, old *federation.AddressMapping) field.ErrorList {
 	errs := metadataUpdate(mapping, old)
 	errs = append(errs, mappingPorts(&mapping.Spec)...)
+	if requiresPorts(mapping) && len(mapping.Spec.Ports) == 0 && len(old.Spec.Ports) > 0 {
+		errs = append(errs, noPorts())
+	}
 	spec, before := mapping.Spec, old.Spec
 	spec.Ports, before.Ports = nil, nil
 	return append(errs, immutable(spec, before, specPath)...)
+}
+
+// requiresPorts reports whether a mapping must have ports. Mappings of pods, which the controllers
+// create, have none, because a pod may listen on ports that no object names.
+func requiresPorts(mapping *federation.AddressMapping) bool {
+	ofPod := mapping.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy &&
+		mapping.Annotations[v1alpha1.AnnotationOriginPod] != ""
+	return mapping.Spec.Address != "" && !ofPod
+}
+
+func noPorts() *field.Error {
+	return field.Required(specPath.Child("ports"),
+		"must have the ports of address that the peer may connect to, for example [{protocol: TCP, port: 443}]")
 }
 
 // mappingPorts validates spec.ports of a mapping.
@@ -158,6 +184,11 @@ func mappingPorts(spec *federation.AddressMappingSpec) field.ErrorList {
 		seen[port] = true
 	}
 	return errs
+}
+
+// KeepCIDRs validates the CIDRs within which CIDRs of a peer are used unchanged. They may overlap.
+func KeepCIDRs(list []string, path *field.Path) field.ErrorList {
+	return cidrs(list, MaxKeepCIDRs, true, path)
 }
 
 // cidrs validates a list of CIDRs. most is the maximum length of the list; overlap permits CIDRs

@@ -97,10 +97,11 @@ func aPool() *federation.AddressPool {
 	}
 }
 
+func numberedCIDR(i int) string {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24).String()
+}
+
 func TestValidateAddressPool(t *testing.T) {
-	numbered := func(i int) string {
-		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24).String()
-	}
 	runCreate(t, aPool(), ValidateAddressPool, map[string]wrong[*federation.AddressPool]{
 		"no name":              {func(p *federation.AddressPool) { p.Name = "" }, []string{"metadata.name"}},
 		"no CIDR":              {func(p *federation.AddressPool) { p.Spec.CIDRs = nil }, []string{"spec.cidrs"}},
@@ -108,10 +109,10 @@ func TestValidateAddressPool(t *testing.T) {
 		"a default route":      {func(p *federation.AddressPool) { p.Spec.CIDRs[1] = "0.0.0.0/0" }, []string{"spec.cidrs[1]"}},
 		"CIDRs that overlap":   {func(p *federation.AddressPool) { p.Spec.CIDRs[1] = "10.1.0.0/16" }, []string{"spec.cidrs[1]"}},
 		"a CIDR twice":         {func(p *federation.AddressPool) { p.Spec.CIDRs[1] = "10.0.0.0/8" }, []string{"spec.cidrs[1]"}},
-		"too many CIDRs":       {func(p *federation.AddressPool) { p.Spec.CIDRs = many(maxCIDRs, numbered) }, []string{"spec.cidrs"}},
+		"too many CIDRs":       {func(p *federation.AddressPool) { p.Spec.CIDRs = many(maxCIDRs, numberedCIDR) }, []string{"spec.cidrs"}},
 		"loopback is reserved": {func(p *federation.AddressPool) { p.Spec.Reserved[3] = "127.0.0.0/8" }, []string{"spec.reserved[3]"}},
 		"a range twice":        {func(p *federation.AddressPool) { p.Spec.Reserved[3] = "10.244.0.0/16" }, []string{"spec.reserved[3]"}},
-		"too many ranges":      {func(p *federation.AddressPool) { p.Spec.Reserved = many(MaxReservedCIDRs, numbered) }, []string{"spec.reserved"}},
+		"too many ranges":      {func(p *federation.AddressPool) { p.Spec.Reserved = many(MaxReservedCIDRs, numberedCIDR) }, []string{"spec.reserved"}},
 		"no CIDR and a malformed range": {func(p *federation.AddressPool) {
 			p.Spec = federation.AddressPoolSpec{Reserved: []string{"x"}}
 		}, []string{"spec.cidrs", "spec.reserved[0]"}},
@@ -130,7 +131,7 @@ func TestValidateAddressPool(t *testing.T) {
 		"a malformed range":     {func(p *federation.AddressPool) { p.Status.CIDRs[0].LargestFree = "x" }, []string{"status.cidrs[0].largestFree"}},
 		"too many": {func(p *federation.AddressPool) {
 			p.Status.CIDRs = many(maxCIDRs, func(i int) federation.AddressPoolCIDRStatus {
-				return federation.AddressPoolCIDRStatus{CIDR: numbered(i)}
+				return federation.AddressPoolCIDRStatus{CIDR: numberedCIDR(i)}
 			})
 		}, []string{"status.cidrs"}},
 	})
@@ -149,34 +150,51 @@ func TestValidateAddressMapping(t *testing.T) {
 		return func(m *federation.AddressMapping) { change(&m.Spec) }
 	}
 	runCreate(t, aMapping(), ValidateAddressMapping, map[string]wrong[*federation.AddressMapping]{
-		"no cluster":               {to(func(s *federation.AddressMappingSpec) { s.ClusterID = "" }), []string{"spec.clusterID"}},
-		"no pool":                  {to(func(s *federation.AddressMappingSpec) { s.Pool = "" }), []string{"spec.pool"}},
-		"a path as a pool":         {to(func(s *federation.AddressMappingSpec) { s.Pool = "../x" }), []string{"spec.pool"}},
-		"nothing to map":           {to(func(s *federation.AddressMappingSpec) { s.CIDR = "" }), []string{"spec.cidr"}},
-		"two things to map":        {to(func(s *federation.AddressMappingSpec) { s.Address = "192.0.2.1" }), []string{"spec.address"}},
-		"a malformed CIDR":         {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10" }), []string{"spec.cidr"}},
-		"bits beyond its length":   {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10.244.0.1/16" }), []string{"spec.cidr"}},
-		"a default route":          {to(func(s *federation.AddressMappingSpec) { s.CIDR = "0.0.0.0/0" }), []string{"spec.cidr"}},
-		"another size":             {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0/17" }), []string{"spec.mapped"}},
-		"another family":           {to(func(s *federation.AddressMappingSpec) { s.Mapped = "fd00::/16" }), []string{"spec.mapped"}},
-		"a malformed mapping":      {to(func(s *federation.AddressMappingSpec) { s.Mapped = "x" }), []string{"spec.mapped"}},
-		"an address for a range":   {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0" }), []string{"spec.mapped"}},
-		"a range for an address":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address = "", "192.0.2.1" }), []string{"spec.mapped"}},
-		"a link-local address":     {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "169.254.169.254", "" }), []string{"spec.address"}},
-		"an IPv4-mapped address":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "::ffff:10.0.0.1", "" }), []string{"spec.address"}},
-		"an address to loopback":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "192.0.2.1", "127.0.0.1" }), []string{"spec.mapped"}},
-		"an address with a zone":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "2001:db8::1%a", "" }), []string{"spec.address"}},
+		"no cluster":             {to(func(s *federation.AddressMappingSpec) { s.ClusterID = "" }), []string{"spec.clusterID"}},
+		"no pool":                {to(func(s *federation.AddressMappingSpec) { s.Pool = "" }), []string{"spec.pool"}},
+		"a path as a pool":       {to(func(s *federation.AddressMappingSpec) { s.Pool = "../x" }), []string{"spec.pool"}},
+		"nothing to map":         {to(func(s *federation.AddressMappingSpec) { s.CIDR = "" }), []string{"spec.cidr"}},
+		"two things to map":      {to(func(s *federation.AddressMappingSpec) { s.Address = "192.0.2.1" }), []string{"spec.address"}},
+		"a malformed CIDR":       {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10" }), []string{"spec.cidr"}},
+		"bits beyond its length": {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10.244.0.1/16" }), []string{"spec.cidr"}},
+		"a default route":        {to(func(s *federation.AddressMappingSpec) { s.CIDR = "0.0.0.0/0" }), []string{"spec.cidr"}},
+		"another size":           {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0/17" }), []string{"spec.mapped"}},
+		"another family":         {to(func(s *federation.AddressMappingSpec) { s.Mapped = "fd00::/16" }), []string{"spec.mapped"}},
+		"a malformed mapping":    {to(func(s *federation.AddressMappingSpec) { s.Mapped = "x" }), []string{"spec.mapped"}},
+		"an address for a range": {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0" }), []string{"spec.mapped"}},
+		"a range for an address": {toAddress("192.0.2.1", "10.1.0.0/16"), []string{"spec.mapped"}},
+		"a link-local address":   {toAddress("169.254.169.254", ""), []string{"spec.address"}},
+		"an IPv4-mapped address": {toAddress("::ffff:10.0.0.1", ""), []string{"spec.address"}},
+		"an address to loopback": {toAddress("192.0.2.1", "127.0.0.1"), []string{"spec.mapped"}},
+		"an address with a zone": {toAddress("2001:db8::1%a", ""), []string{"spec.address"}},
+		"a remapped range":       {to(func(s *federation.AddressMappingSpec) { s.Remap = true }), nil},
+		"a remapped address": {func(m *federation.AddressMapping) {
+			toPorts(mappingPort(corev1.ProtocolTCP, 443))(m)
+			m.Spec.Remap = true
+		}, []string{"spec.remap"}},
+		"an address with a port":   {toPorts(mappingPort(corev1.ProtocolTCP, 443)), nil},
+		"an address without ports": {toPorts(nil), []string{"spec.ports"}},
+		"a pod on another provider": {func(m *federation.AddressMapping) {
+			toPorts(nil)(m)
+			ofPod(m)
+		}, nil},
+		"a pod that an administrator maps": {func(m *federation.AddressMapping) {
+			toPorts(nil)(m)
+			ofPod(m)
+			m.Labels = nil
+		}, []string{"spec.ports"}},
 		"ports of a range":         {to(func(s *federation.AddressMappingSpec) { s.Ports = mappingPort(corev1.ProtocolTCP, 443) }), []string{"spec.ports"}},
 		"an invalid port":          {toPorts(mappingPort(corev1.ProtocolTCP, 0)), []string{"spec.ports[0].port"}},
 		"a protocol without ports": {toPorts(mappingPort("ICMP", 8)), []string{"spec.ports[0].protocol"}},
 		"a port twice":             {toPorts(append(mappingPort(corev1.ProtocolUDP, 53), mappingPort(corev1.ProtocolUDP, 53)...)), []string{"spec.ports[1]"}},
 		"too many ports":           {toPorts(make([]federation.AddressMappingPort, 33)), []string{"spec.ports"}},
-		"an address with letters":  {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "api", "" }), []string{"spec.address"}},
+		"an address with letters":  {toAddress("api", ""), []string{"spec.address"}},
 	})
 	runUpdate(t, aMapping(), ValidateAddressMappingUpdate, map[string]wrong[*federation.AddressMapping]{
 		"another mapping": {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.2.0.0/16" }), []string{"spec"}},
 		"another range":   {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10.2.0.0/16" }), []string{"spec"}},
 		"another cluster": {to(func(s *federation.AddressMappingSpec) { s.ClusterID = romeID }), []string{"spec"}},
+		"remap":           {to(func(s *federation.AddressMappingSpec) { s.Remap = true }), []string{"spec"}},
 		"another pool":    {to(func(s *federation.AddressMappingSpec) { s.Pool = "other" }), []string{"spec"}},
 		"ports":           {to(func(s *federation.AddressMappingSpec) { s.Ports = mappingPort(corev1.ProtocolTCP, 443) }), []string{"spec.ports"}},
 	})
@@ -193,22 +211,54 @@ func toPorts(ports []federation.AddressMappingPort) func(*federation.AddressMapp
 	}
 }
 
-func TestPortsOfAnAddressMappingMayChange(t *testing.T) {
-	old, changed := aMapping(), aMapping()
-	toPorts(nil)(old)
-	toPorts(append(mappingPort(corev1.ProtocolTCP, 53), mappingPort(corev1.ProtocolUDP, 53)...))(changed)
-	errs := ValidateAddressMapping(changed)
-	old.ResourceVersion, changed.ResourceVersion = "1", "1"
-	for _, errs := range []field.ErrorList{
-		errs, ValidateAddressMappingUpdate(changed, old), ValidateAddressMappingUpdate(old, changed),
-	} {
-		if len(errs) > 0 {
-			t.Error(errs)
-		}
+// toAddress returns a function that replaces the CIDR of a mapping by an address with a port.
+func toAddress(address, mapped string) func(*federation.AddressMapping) {
+	return func(m *federation.AddressMapping) {
+		toPorts(mappingPort(corev1.ProtocolTCP, 443))(m)
+		m.Spec.Address, m.Spec.Mapped = address, mapped
 	}
-	changed.Spec.Ports[0].Port = 70000
-	if errs := ValidateAddressMappingUpdate(changed, old); len(errs) != 1 || errs[0].Field != "spec.ports[0].port" {
-		t.Errorf("an invalid port: %v", errs)
+}
+
+// ofPod sets the metadata of mappings that the controllers create for pods.
+func ofPod(m *federation.AddressMapping) {
+	m.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+	m.Annotations = map[string]string{v1alpha1.AnnotationOriginPod: "shop/db-0"}
+}
+
+func TestPortsOfAnAddressMappingMayChange(t *testing.T) {
+	none, one := []federation.AddressMappingPort(nil), mappingPort(corev1.ProtocolTCP, 443)
+	other := append(mappingPort(corev1.ProtocolTCP, 53), mappingPort(corev1.ProtocolUDP, 53)...)
+	for _, test := range []struct {
+		name        string
+		before, now []federation.AddressMappingPort
+		pod         bool
+		// want is the field of the error; empty if there is none.
+		want string
+	}{
+		{"other ports", one, other, false, ""},
+		{"an invalid port", one, mappingPort(corev1.ProtocolTCP, 70000), false, "spec.ports[0].port"},
+		{"no ports any more", one, none, false, "spec.ports"},
+		{"a mapping of v0.1.0", none, none, false, ""},
+		{"a mapping of v0.1.0 gets ports", none, one, false, ""},
+		{"no ports of a pod any more", one, none, true, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			old, changed := aMapping(), aMapping()
+			toPorts(test.before)(old)
+			toPorts(test.now)(changed)
+			if test.pod {
+				ofPod(old)
+				ofPod(changed)
+			}
+			old.ResourceVersion, changed.ResourceVersion = "1", "1"
+			var got []string
+			for _, err := range ValidateAddressMappingUpdate(changed, old) {
+				got = append(got, err.Field)
+			}
+			if strings.Join(got, " ") != test.want {
+				t.Errorf("errors of %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 
@@ -273,5 +323,6 @@ func FuzzAddressMapping(f *testing.F) {
 		}
 		return nil
 	}, of(v1alpha1.AddressMappingSpec{CIDR: "10.244.0.0/16"}),
-		of(v1alpha1.AddressMappingSpec{Address: "2001:db8::1", Mapped: "fd00::1"}))
+		of(v1alpha1.AddressMappingSpec{Address: "2001:db8::1", Mapped: "fd00::1",
+			Ports: []v1alpha1.AddressMappingPort{{Protocol: corev1.ProtocolTCP, Port: 443}}}))
 }

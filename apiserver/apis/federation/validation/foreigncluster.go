@@ -83,6 +83,7 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs = append(errs, oneOf(spec.Networking, specPath.Child("networking"), "", federation.NetworkingNone,
 		federation.NetworkingFlat, federation.NetworkingTunnel)...)
 	errs = append(errs, reach(spec.Reach)...)
+	errs = append(errs, KeepCIDRs(spec.KeepCIDRs, specPath.Child("keepCIDRs"))...)
 	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, MaxDisconnectSeconds,
 		specPath.Child("disconnectTimeoutSeconds"))...)
 }
