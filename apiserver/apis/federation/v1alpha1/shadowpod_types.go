@@ -56,6 +56,10 @@ const ConditionPodCreated = "PodCreated"
 // in the spec, and True afterwards. It does not exist before the first refusal.
 const ConditionPodResized = "PodResized"
 
+// ConditionPodPermitted is False while the limits for pods of the consumer refuse the running
+// remote pod, and True afterwards. It does not exist before the first refusal.
+const ConditionPodPermitted = "PodPermitted"
+
 // CauseQuotaExceeded is the type of the causes in a 403 response to the creation or change of a
 // ShadowPod that exceeds the quota of its consumer. The response has one cause per exhausted
 // resource, with the resource as its field.

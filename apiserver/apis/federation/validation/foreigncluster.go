@@ -196,6 +196,8 @@ func incomingPolicy(incoming *federation.IncomingPolicy, path *field.Path) field
 	errs = append(errs, RemoteNamespaces(incoming.RemoteNamespaces, path.Child("remoteNamespaces"))...)
 	errs = append(errs, oneOf(incoming.Network, path.Child("network"), "", federation.NetworkIsolated,
 		federation.NetworkOpen)...)
+	errs = append(errs, oneOf(incoming.RefusedPods, path.Child("refusedPods"), "", federation.RefusedPodsKeep,
+		federation.RefusedPodsEvict)...)
 	errs = append(errs, Objects(incoming.Objects, path.Child("objects"))...)
 	errs = append(errs, ExternalNames(incoming.ExternalNames, path.Child("externalNames"))...)
 	return append(errs, podPolicy(&incoming.Pods, path.Child("pods"))...)
