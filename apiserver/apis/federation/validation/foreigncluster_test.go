@@ -57,6 +57,8 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a hasty orphanTTL": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: 59 * time.Second}
 		}, []string{"spec.incomingPolicy.orphanTTL"}},
+		"one remote namespace":           {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.MaxRemoteNamespaces = ptr.To[int32](1) }, nil},
+		"no remote namespace":            {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.MaxRemoteNamespaces = ptr.To[int32](0) }, []string{"spec.incomingPolicy.maxRemoteNamespaces"}},
 		"refused pods that are evicted":  {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.RefusedPods = federation.RefusedPodsEvict }, nil},
 		"an unknown end of refused pods": {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.RefusedPods = "Delete" }, []string{"spec.incomingPolicy.refusedPods"}},
 		"a round shape":                  {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.Shape = "Round" }, []string{"spec.incomingPolicy.shape"}},
