@@ -118,7 +118,7 @@ func endOf(status *corev1.PodStatus) *corev1.PodStatus {
 		for _, s := range all {
 			if t := s.State.Terminated; t != nil {
 				ended = append(ended, corev1.ContainerStatus{
-					Name: s.Name, Image: s.Image, RestartCount: s.RestartCount,
+					Name: s.Name, RestartCount: s.RestartCount,
 					State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 						ExitCode: t.ExitCode, Signal: t.Signal, Reason: t.Reason, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
 					}},

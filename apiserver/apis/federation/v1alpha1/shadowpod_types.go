@@ -20,7 +20,7 @@ import (
 type ShadowPod struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. Labels and annotations are copied to the remote
-	// pod. Metadata and spec are limited to 256 KiB in total.
+	// pod. Metadata and spec are limited to 128 KiB in total.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// spec is the desired remote pod, written by a virtual kubelet of the consumer.
