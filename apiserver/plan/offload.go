@@ -12,11 +12,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/apiserver/podspec"
+	"liqo.io/federation/apiserver/trust"
 )
 
 // Offload is a request to the verb offload of a namespace, together with the state of the local cluster
@@ -39,6 +41,8 @@ type Offload struct {
 	Claims Claims
 	// Volumes are the virtual volumes of the namespace.
 	Volumes []*v1alpha1.VirtualVolume
+	// Limits are the limits for pods in the accepted offers of each provider, by the name of its ForeignCluster.
+	Limits map[string][]*v1alpha1.PodPolicy
 }
 
 // maxMisplacedPods is the maximum length of misplacedPods in a plan.
@@ -82,6 +86,7 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 			plan.Conflicts = append(plan.Conflicts, err.Error())
 		}
 	}
+	plan.Conflicts = append(plan.Conflicts, o.refused(plan.Clusters)...)
 	if count := o.mounting(o.Claims.BindLocally); count > 0 {
 		plan.Conflicts = append(plan.Conflicts, fmt.Sprintf("%d pod(s) mount claims of other storage classes than "+
 			"the virtual one, whose data is in this cluster, so they stay pending with podOffloadingStrategy Remote. "+
@@ -105,6 +110,50 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 }
 
 func refuseReserved(name string) error { return naming.RefuseRemoteNamespace(name) }
+
+// refused returns, for each selected cluster whose offers state limits for pods, how many pods of the
+// namespace it would refuse if they were created again, and why it would refuse the first one.
+func (o Offload) refused(clusters []v1alpha1.PlannedCluster) []string {
+	if o.Requested.PodOffloadingStrategy == v1alpha1.Local {
+		return nil
+	}
+	var conflicts []string
+	for _, cluster := range clusters {
+		if !cluster.Selected {
+			continue
+		}
+		count, example := 0, ""
+		for _, pod := range o.Pods {
+			refusal := o.refusal(o.Limits[cluster.Name], pod)
+			if refusal == "" {
+				continue
+			}
+			if count++; count == 1 {
+				example = fmt.Sprintf("pod %s: %s", pod.Name, refusal)
+			}
+		}
+		if count > 0 {
+			conflicts = append(conflicts, fmt.Sprintf("%s would refuse %d pod(s) of the namespace that are created again, "+
+				"for example %s", cluster.Name, count, example))
+		}
+	}
+	return conflicts
+}
+
+// refusal returns why the limits of a provider refuse a pod; empty if they permit it.
+func (o Offload) refusal(limits []*v1alpha1.PodPolicy, pod *corev1.Pod) string {
+	if len(limits) == 0 || podspec.BelongsToItsNode(pod) {
+		return ""
+	}
+	sent := &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: podspec.Forward(&pod.Spec)}
+	sent.Spec.Tolerations = podspec.ForwardTolerations(sent.Spec.Tolerations)
+	for _, policy := range limits {
+		if errs := trust.Refusals(policy, sent, nil, field.NewPath("spec"), o.ClusterName); len(errs) > 0 {
+			return errs[0].Error()
+		}
+	}
+	return ""
+}
 
 // outOfReach returns the number of volumes that providers store if the requested strategy is Local, and
 // 0 otherwise.

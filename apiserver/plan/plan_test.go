@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -152,6 +153,66 @@ func TestOffloadPlanNamesPodsThatWaitForNodesOfTheEarlierSpec(t *testing.T) {
 			t.Errorf("%s: %d pods are counted, %d evicted: %+v", enforcement, plan.MisplacedPodCount, plan.EvictedPods,
 				plan.MisplacedPods)
 		}
+	}
+}
+
+func TestOffloadPlanReportsPodsThatAProviderRefuses(t *testing.T) {
+	pod := func(name string, spec corev1.PodSpec) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name}, Spec: spec}
+	}
+	tolerating := func(keys ...string) corev1.PodSpec {
+		var spec corev1.PodSpec
+		for _, key := range keys {
+			spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
+		}
+		return spec
+	}
+	grace, gvisor := int64(7200), "gvisor"
+	daemon := pod("daemon", tolerating("gpu"))
+	daemon.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", APIVersion: "apps/v1", Controller: new(bool)}}
+	*daemon.OwnerReferences[0].Controller = true
+	networked := pod("networked", corev1.PodSpec{})
+	networked.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "storage"}
+	hour := int64(3600)
+	strict := []*v1alpha1.PodPolicy{{MaxGracePeriodSeconds: &hour}}
+	local := placements.InRegion()
+	local.PodOffloadingStrategy = v1alpha1.Local
+	for _, test := range []struct {
+		name      string
+		requested *v1alpha1.NamespaceOffloadingSpec
+		limits    []*v1alpha1.PodPolicy
+		pod       *corev1.Pod
+		// want is a part of the conflict; empty if there is none.
+		want string
+	}{
+		{"a pod that tolerates the virtual node", placements.InRegion(), strict,
+			pod("plain", tolerating(v1alpha1.TaintVirtualNode, "node.kubernetes.io/not-ready")), ""},
+		{"a toleration", placements.InRegion(), strict, pod("gpu", tolerating("gpu")), "spec.tolerations[0].key"},
+		{"a toleration that is permitted", placements.InRegion(), []*v1alpha1.PodPolicy{{Tolerations: []string{"gpu"}}},
+			pod("gpu", tolerating("gpu")), ""},
+		{"a RuntimeClass", placements.InRegion(), strict, pod("sandboxed", corev1.PodSpec{RuntimeClassName: &gvisor}),
+			"spec.runtimeClassName"},
+		{"an annotation", placements.InRegion(), strict, networked, "metadata.annotations[k8s.v1.cni.cncf.io/networks]"},
+		{"a grace period", placements.InRegion(), strict,
+			pod("slow", corev1.PodSpec{TerminationGracePeriodSeconds: &grace}), "spec.terminationGracePeriodSeconds"},
+		{"a pod of a DaemonSet", placements.InRegion(), strict, daemon, ""},
+		{"no limits", placements.InRegion(), nil, pod("gpu", tolerating("gpu")), ""},
+		{"a namespace whose pods stay", local, strict, pod("gpu", tolerating("gpu")), ""},
+		{"a cluster that is not selected", placements.InRegion("south"), strict, pod("gpu", tolerating("gpu")), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			plan, err := Offload{Namespace: "web", Requested: test.requested, ClusterName: "rome", ClusterID: romeID,
+				Providers: []placement.Provider{placements.Provider("milan", "north")}, Nodes: placements.NoNodes,
+				Pods: []*corev1.Pod{test.pod}, Limits: map[string][]*v1alpha1.PodPolicy{"milan": test.limits}}.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			reported := len(plan.Conflicts) == 1 && strings.HasPrefix(plan.Conflicts[0], "milan would refuse 1 pod(s)") &&
+				strings.Contains(plan.Conflicts[0], test.want)
+			if reported != (test.want != "") || len(plan.Conflicts) > 1 {
+				t.Errorf("the conflicts are %q, want %q", plan.Conflicts, test.want)
+			}
+		})
 	}
 }
 

@@ -56,6 +56,19 @@ func Names(fc *v1alpha1.ForeignCluster, installation []string) []string {
 	return patterns(fc, fc.Spec.IncomingPolicy.RemoteNamespaces, installation)
 }
 
+// defaultMaxRemoteNamespaces is the maximum number of remote namespaces of a consumer with trust Tenant.
+const defaultMaxRemoteNamespaces = 50
+
+// MaxRemoteNamespaces returns the maximum number of remote namespaces of a consumer; 0 means that there is none.
+// installation is the value policy.maxRemoteNamespaces; 0 means that it is empty.
+func MaxRemoteNamespaces(fc *v1alpha1.ForeignCluster, installation int32) int32 {
+	var ofTrust int32
+	if Of(fc) == v1alpha1.TrustTenant {
+		ofTrust = defaultMaxRemoteNamespaces
+	}
+	return cmp.Or(ptr.Deref(fc.Spec.IncomingPolicy.MaxRemoteNamespaces, 0), installation, ofTrust)
+}
+
 // ExternalNames returns the patterns of the names that Services of type ExternalName of a consumer may have, as Names.
 func ExternalNames(fc *v1alpha1.ForeignCluster, installation []string) []string {
 	return patterns(fc, fc.Spec.IncomingPolicy.ExternalNames, installation)

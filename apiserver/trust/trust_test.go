@@ -159,6 +159,30 @@ func TestKeptCIDRsComeFromForeignClusterInstallationAndTrust(t *testing.T) {
 	}
 }
 
+func TestMaxRemoteNamespacesComesFromForeignClusterInstallationAndTrust(t *testing.T) {
+	most := func(n int32) v1alpha1.IncomingPolicy { return v1alpha1.IncomingPolicy{MaxRemoteNamespaces: &n} }
+	for _, test := range []struct {
+		name         string
+		fc           *v1alpha1.ForeignCluster
+		installation int32
+		want         int32
+	}{
+		{"tenant", consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}), 0, 50},
+		{"same owner", consumer(v1alpha1.TrustSameOwner, v1alpha1.IncomingPolicy{}), 0, 0},
+		{"version v0.1.0", consumer("", v1alpha1.IncomingPolicy{}), 0, 0},
+		{"tenant and installation", consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}), 200, 200},
+		{"same owner and installation", consumer(v1alpha1.TrustSameOwner, v1alpha1.IncomingPolicy{}), 7, 7},
+		{"all three", consumer(v1alpha1.TrustTenant, most(3)), 7, 3},
+		{"more than the installation", consumer(v1alpha1.TrustTenant, most(300)), 7, 300},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := MaxRemoteNamespaces(test.fc, test.installation); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
 func TestPodsAreWithinTheLimits(t *testing.T) {
 	tenant := Pods(consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}), &v1alpha1.PodPolicy{})
 	gpu := &v1alpha1.PodPolicy{

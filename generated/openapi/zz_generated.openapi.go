@@ -23162,7 +23162,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPod(ref common.ReferenceCal
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. Labels and annotations are copied to the remote pod. Metadata and spec are limited to 256 KiB in total.",
+							Description: "metadata is the standard object metadata. Labels and annotations are copied to the remote pod. Metadata and spec are limited to 128 KiB in total.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},

@@ -219,7 +219,7 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 		}
 	}
 	const onVirtualNodes, virtual, evicted = "only pods on virtual nodes", "only virtual nodes",
-		"only pods of offloaded namespaces"
+		"only pods of offloaded namespaces and in remote namespaces"
 	expect(t, []attempt{
 		{"deletes a pod of a user", onVirtualNodes, deletePod(plain, ordinary)},
 		{"deletes a pod that tolerates everything", onVirtualNodes, deletePod(plain, daemon)},
@@ -228,7 +228,7 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 		{"evicts a pod of an offloaded namespace", "", evict(shop, misplaced)},
 		{"evicts a pod of a namespace that is not", evicted, evict(plain, ordinary)},
 		{"evicts a pod of such a namespace on a virtual node", evicted, evict(plain, offloaded)},
-		{"evicts a pod in a remote namespace", evicted, evict(remote, shadowed)},
+		{"evicts a pod in a remote namespace", "", evict(remote, shadowed)},
 		{"evicts a pod of the system", evicted, evict(metav1.NamespaceSystem, "coredns")},
 		{"cordons a node", virtual, patchNode("worker-of-pisa", `{"spec":{"unschedulable":true}}`)},
 		{"makes a node virtual", virtual, patchNode("worker-of-pisa", `{"metadata":{"labels":{"liqo.io/type":"virtual-node"}}}`)},

@@ -32,6 +32,10 @@ const ConditionPodCreated = "PodCreated"
 // in the spec, and True afterwards.
 const ConditionPodResized = "PodResized"
 
+// ConditionPodPermitted is False while the limits for pods of the consumer refuse the running
+// remote pod, and True afterwards. It does not exist before the first refusal.
+const ConditionPodPermitted = "PodPermitted"
+
 // ShadowPodStatus is the observed state of a shadow pod.
 type ShadowPodStatus struct {
 	Phase              corev1.PodPhase

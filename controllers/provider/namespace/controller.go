@@ -62,6 +62,8 @@ type Reconciler struct {
 	// Objects are limits of the number of objects; see package trust.
 	Names, ExternalNames []string
 	Objects              corev1.ResourceList
+	// MaxNamespaces is the maximum number of remote namespaces of each consumer; see trust.MaxRemoteNamespaces.
+	MaxNamespaces int32
 	// Network has the settings about what pods of consumers reach.
 	Network Network
 	// Account is the ServiceAccount of the controllers, which may create pods in remote namespaces.

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/trust"
 )
 
-// maxEntries is the maximum number of remote namespaces of one consumer.
+// maxEntries is the maximum number of remote namespaces that one consumer may request.
 const maxEntries = 1000
 
 // entry is one entry of a NamespaceMap with its new status. The status is not written while its phase is
@@ -29,9 +29,10 @@ type entry struct {
 
 type entries []*entry
 
-// entriesOf returns the entries of all NamespaceMaps of a consumer. Entries that are refused have their
-// phase and message set.
-func (r *Reconciler) entriesOf(ctx context.Context, t tenant) entries {
+// entriesOf returns the entries of all NamespaceMaps of a consumer that has a number of remote namespaces,
+// including those that are being deleted. Entries that are refused have their phase and message set. If
+// the consumer requests more new remote namespaces than it may have, the first entries are accepted.
+func (r *Reconciler) entriesOf(ctx context.Context, t tenant, existing int) entries {
 	var all entries
 	requested := map[string]bool{}
 	for _, namespaceMap := range t.maps {
@@ -43,16 +44,22 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant) entries {
 			e.status = v1alpha1.NamespaceMappingStatus{Name: mapping.Name, RemoteName: mapping.RemoteName}
 			found := r.namespace(ctx, mapping.RemoteName)
 			// An existing remote namespace of this consumer is kept, even if its name would be refused by now.
-			existing := found != nil && t.has(found)
+			own := found != nil && t.has(found)
 			if len(all) >= maxEntries {
 				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider accepts no more than %d namespaces of one cluster",
 					maxEntries)
-			} else if err := r.refuseName(t, mapping.RemoteName); err != nil && !existing {
+			} else if err := r.refuseName(t, mapping.RemoteName); err != nil && !own {
 				e.refuse(v1alpha1.NamespaceMappingRefused, "%v", err)
 			} else if requested[mapping.RemoteName] {
 				e.refuse(v1alpha1.NamespaceMappingConflict, "the name %s is requested twice", mapping.RemoteName)
 			} else if found != nil {
 				e.check(t, found)
+			} else if t.maxNamespaces > 0 && existing >= int(t.maxNamespaces) {
+				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider permits at most %d remote namespaces: unoffload "+
+					"another namespace, or have the provider's administrator raise "+
+					"spec.incomingPolicy.maxRemoteNamespaces of ForeignCluster %s", t.maxNamespaces, t.foreignCluster)
+			} else {
+				existing++
 			}
 			requested[mapping.RemoteName] = true
 			all = append(all, e)

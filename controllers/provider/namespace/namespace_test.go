@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -285,7 +286,7 @@ func TestTenantsSelectOnlyPermittedNames(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			status := r.entriesOf(t.Context(), of)[0].status
+			status := r.entriesOf(t.Context(), of, 0)[0].status
 			if refused := status.Phase == v1alpha1.NamespaceMappingRefused; refused != (test.refused != "") ||
 				!strings.Contains(status.Message, test.refused) {
 				t.Errorf("got phase %q: %s", status.Phase, status.Message)
@@ -307,13 +308,77 @@ func TestOneConsumerHasABoundedNumberOfRemoteNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused []string
-	for _, e := range r.entriesOf(t.Context(), tenant) {
+	for _, e := range r.entriesOf(t.Context(), tenant, 0) {
 		if e.status.Phase == v1alpha1.NamespaceMappingRefused {
 			refused = append(refused, e.Name)
 		}
 	}
 	if diff := cmp.Diff([]string{"one-more"}, refused); diff != "" {
 		t.Errorf("refused of %d namespaces (-want +got):\n%s", maxEntries+1, diff)
+	}
+}
+
+func TestNewRemoteNamespacesAreWithinTheMaximum(t *testing.T) {
+	two := func(objects []client.Object) []client.Object {
+		cluster := objects[0].(*v1alpha1.ForeignCluster)
+		cluster.Spec.IncomingPolicy.MaxRemoteNamespaces = ptr.To[int32](2)
+		return objects
+	}
+	unrequested := ending(remoteNamespace("shop", "shop"))
+	for _, test := range []struct {
+		name      string
+		objects   []client.Object
+		requested []string
+		refused   []string
+	}{
+		{"the first are accepted", two(peered()), []string{"c", "a", "b"}, []string{"b"}},
+		{"no maximum", peered(), []string{"a", "b", "c"}, nil},
+		{
+			"existing ones stay, also beyond the maximum",
+			append(two(peered()), remoteNamespace("a", "a"), remoteNamespace("b", "b"), remoteNamespace("c", "c")),
+			[]string{"d", "a", "b", "c"}, []string{"d"},
+		},
+		{
+			"an existing one counts before new ones", append(two(peered()), remoteNamespace("c", "c")),
+			[]string{"a", "b", "c"}, []string{"b"},
+		},
+		{
+			"one that is being deleted counts", append(two(peered()), unrequested), []string{"a", "b"}, []string{"b"},
+		},
+		{
+			"a namespace of another owner does not count", append(two(peered()), aNamespace("bakery", nil)),
+			[]string{"bakery", "a", "b", "c"}, []string{"c"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := kittest.New(t, append(test.objects, requesting(test.requested...))...)
+			r := newReconciler(c)
+			var refused []string
+			for range 3 {
+				if _, err := r.Reconcile(t.Context(), kit.Request("", "milan")); err != nil {
+					t.Fatal(err)
+				}
+				refused = nil
+				key := client.ObjectKey{Namespace: naming.TenantNamespace("milan"), Name: "rome"}
+				namespaceMap := &v1alpha1.NamespaceMap{}
+				if err := c.Get(t.Context(), key, namespaceMap); err != nil {
+					t.Fatal(err)
+				}
+				for _, status := range namespaceMap.Status.Namespaces {
+					if status.Phase != v1alpha1.NamespaceMappingRefused {
+						continue
+					}
+					refused = append(refused, status.Name)
+					const field = "spec.incomingPolicy.maxRemoteNamespaces of ForeignCluster milan"
+					if !strings.Contains(status.Message, field) {
+						t.Errorf("message %q does not name %s", status.Message, field)
+					}
+				}
+				if diff := cmp.Diff(test.refused, refused); diff != "" {
+					t.Errorf("refused (-want +got):\n%s", diff)
+				}
+			}
+		})
 	}
 }
 

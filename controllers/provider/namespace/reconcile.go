@@ -50,7 +50,7 @@ func (r *Reconciler) reconcile(ctx context.Context, foreignCluster string) (time
 	}); err != nil {
 		return 0, fmt.Errorf("listing the remote namespaces of %s: %w", foreignCluster, err)
 	}
-	requested := r.entriesOf(ctx, t)
+	requested := r.entriesOf(ctx, t, len(existing.Items))
 	// kept maps remote namespaces that are no longer requested to the volumes because of which they are kept.
 	kept := map[string][]string{}
 
@@ -96,6 +96,8 @@ type tenant struct {
 	offered, used corev1.ResourceList
 	// isolation is the NetworkPolicy of each remote namespace; nil if pods of the consumer are not isolated.
 	isolation *networkingv1.NetworkPolicySpec
+	// maxNamespaces is the maximum number of remote namespaces; 0 means that there is none.
+	maxNamespaces int32
 	// objects is the maximum number of objects in each remote namespace.
 	objects corev1.ResourceList
 	// classes is the result of classesOf.
@@ -127,6 +129,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 	}
 	t.offered, t.classes = quotaOf(offers.Items), classesOf(cluster, r.ExternalNames, r.Network.Access)
 	t.objects = trust.Objects(cluster, r.Objects)
+	t.maxNamespaces = trust.MaxRemoteNamespaces(cluster, r.MaxNamespaces)
 	if trust.Network(cluster, r.Network.Access) == v1alpha1.NetworkIsolated {
 		var err error
 		if t.isolation, err = r.isolation(ctx, cluster); err != nil {

@@ -55,6 +55,9 @@ type Policy struct {
 	// RemoteNamespaces are patterns of the names that consumers may select for their remote namespaces. If it is empty,
 	// consumers with trust Tenant may select none, and others any.
 	RemoteNamespaces []string
+	// MaxRemoteNamespaces is the maximum number of remote namespaces of each consumer. If it is 0, the trust in the
+	// consumer determines it.
+	MaxRemoteNamespaces int32
 	// Objects is the maximum number of objects of a consumer in each remote namespace, by the names of a ResourceQuota.
 	// The trust in the consumer determines those that are not listed.
 	Objects map[string]string
@@ -85,6 +88,7 @@ const flagOfferKinds = "policy-reflected-kinds"
 // Names of the flags that set Policy.RemoteNamespaces and the limits for pods.
 const (
 	flagRemoteNamespaces = "policy-remote-namespaces"
+	flagMaxNamespaces    = "policy-max-remote-namespaces"
 	flagNetworkAccess    = "policy-network-access"
 	flagIngressFrom      = "policy-network-ingress-from"
 	flagDNS              = "policy-network-dns"
@@ -206,6 +210,8 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 		"Names that consumers may select for their remote namespaces, each with at most one *, which stands for any "+
 			"characters, for example team-a-*. If empty, trust Tenant permits only the names of mapping DefaultName, and "+
 			"SameOwner any.")
+	fs.Int32Var(&p.MaxRemoteNamespaces, flagMaxNamespaces, p.MaxRemoteNamespaces,
+		"Maximum number of remote namespaces of each consumer. If 0, trust Tenant permits 50, and SameOwner any number.")
 	fs.StringVar(&p.NetworkAccess, flagNetworkAccess, p.NetworkAccess,
 		"What pods of consumers reach: Isolated (their own remote namespaces and cluster, DNS, and addresses outside of this "+
 			"cluster) or Open. If empty, Isolated with trust Tenant, and Open with SameOwner.")

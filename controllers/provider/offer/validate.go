@@ -121,6 +121,9 @@ func (p *Policy) validatePatterns() []error {
 			errs = append(errs, fmt.Errorf("--%s %q: must be a CIDR, for example 169.254.20.10/32", flagDNS, cidr))
 		}
 	}
+	if p.MaxRemoteNamespaces < 0 {
+		errs = append(errs, fmt.Errorf("--%s %d: must be at least 0", flagMaxNamespaces, p.MaxRemoteNamespaces))
+	}
 	for name, value := range p.Objects {
 		if _, err := resource.ParseQuantity(value); err != nil {
 			errs = append(errs, fmt.Errorf("--%s %s=%s: must be a number", flagObjects, name, value))

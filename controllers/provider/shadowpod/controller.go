@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/tools/record"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -37,6 +39,8 @@ const (
 	// The delay before a pod that was refused or evicted is created again.
 	minBackoff = time.Second
 	maxBackoff = 5 * time.Minute
+	// maxEvictionDelay is the maximum delay before a refused eviction is requested again.
+	maxEvictionDelay = 30 * time.Second
 	// cacheLag is the time after which to reconcile again if the cache was older than the API server.
 	cacheLag = 10 * time.Second
 	// abandoned is the maximum time to wait for the end of a pod that was force deleted.
@@ -60,7 +64,9 @@ type Reconciler struct {
 	// pods reads a cache of the pods that were created for ShadowPods.
 	pods    client.Reader
 	backoff *flowcontrol.Backoff
-	created *kit.Expectations
+	// evictions is the back-off of evictions that were requested.
+	evictions *flowcontrol.Backoff
+	created   *kit.Expectations
 }
 
 // SetupWithManager adds the controller to a manager, with a cache of its own for the pods of ShadowPods.
@@ -80,9 +86,13 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("caching namespaces: %w", err)
 	}
-	r.pods, r.backoff, r.created = pods, flowcontrol.NewBackOff(minBackoff, maxBackoff), kit.NewExpectations(r.Clock)
+	r.pods, r.created = pods, kit.NewExpectations(r.Clock)
+	r.backoff = flowcontrol.NewBackOff(minBackoff, maxBackoff)
+	r.evictions = flowcontrol.NewBackOff(minBackoff, maxEvictionDelay)
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		For(&v1alpha1.ShadowPod{}).
+		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfConsumer),
+			builder.WithPredicates(kit.Changed(limitsChanged))).
 		WatchesRawSource(source.Kind[client.Object](pods, &corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.observePod),
 			kit.Changed(lifeChanged))).
 		WithOptions(kit.Options(workers)).
@@ -93,6 +103,28 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 func (r *Reconciler) observePod(_ context.Context, pod client.Object) []reconcile.Request {
 	r.created.Observe(pod)
 	return []reconcile.Request{kit.Request(pod.GetNamespace(), pod.GetName())}
+}
+
+// requestsOfConsumer maps a ForeignCluster to the unfinished ShadowPods of this consumer.
+func (r *Reconciler) requestsOfConsumer(ctx context.Context, cluster client.Object) []reconcile.Request {
+	var shadows v1alpha1.ShadowPodList
+	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
+	_ = r.Client.List(ctx, &shadows, client.UnsafeDisableDeepCopy)
+	var requests []reconcile.Request
+	for i := range shadows.Items {
+		shadow := &shadows.Items[i]
+		if shadow.Status.ForeignCluster == cluster.GetName() && shadow.Status.Phase == "" {
+			requests = append(requests, kit.Request(shadow.Namespace, shadow.Name))
+		}
+	}
+	return requests
+}
+
+// limitsChanged reports whether the limits for pods of a consumer changed, or what happens to refused pods.
+func limitsChanged(old, current *v1alpha1.ForeignCluster) bool {
+	return old.Spec.Trust != current.Spec.Trust ||
+		old.Spec.IncomingPolicy.RefusedPods != current.Spec.IncomingPolicy.RefusedPods ||
+		!equality.Semantic.DeepEqual(old.Spec.IncomingPolicy.Pods, current.Spec.IncomingPolicy.Pods)
 }
 
 // lifeChanged reports whether a pod's deletion began, it finished, it was updated from its ShadowPod, or its

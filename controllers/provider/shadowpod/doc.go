@@ -7,4 +7,8 @@
 // A pod with restart policy Never or OnFailure has finished if its phase is Succeeded or Failed, whatever
 // the reason. A pod with restart policy Always does not finish: if its kubelet ends it, for example because
 // it was evicted or its node shut down, it is replaced by another pod, with back-off.
+//
+// If the limits for pods of the consumer refuse a running pod, because they changed, an event and a condition
+// of the ShadowPod report that. If the policy for the consumer is Evict, the pod is evicted, and the ShadowPod
+// then ends as Failed, so that the pod is not created again.
 package shadowpod

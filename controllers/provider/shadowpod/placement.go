@@ -32,8 +32,16 @@ type Placer interface {
 	// Place returns the placement of a pod of the consumer foreignCluster. offeredNode is the node of the
 	// offer that the pod was scheduled to; empty if the offer lists no nodes.
 	Place(ctx context.Context, foreignCluster, offeredNode string) (Placement, error)
-	// Limits returns the limits for pods of the consumer foreignCluster; nil if it has none.
-	Limits(ctx context.Context, foreignCluster string) (*v1alpha1.PodPolicy, error)
+	// Limits returns the limits for pods of the consumer foreignCluster.
+	Limits(ctx context.Context, foreignCluster string) (Limits, error)
+}
+
+// Limits are the limits for pods of one consumer.
+type Limits struct {
+	// Policy is what the pods may set; nil means anything.
+	Policy *v1alpha1.PodPolicy
+	// Evict is true if running pods that Policy refuses are evicted.
+	Evict bool
 }
 
 // Policy selects the nodes and the limits of each consumer.
@@ -88,12 +96,15 @@ func (n *Nodes) Place(ctx context.Context, foreignCluster, offeredNode string) (
 }
 
 // Limits implements Placer.
-func (n *Nodes) Limits(ctx context.Context, foreignCluster string) (*v1alpha1.PodPolicy, error) {
+func (n *Nodes) Limits(ctx context.Context, foreignCluster string) (Limits, error) {
 	cluster, err := n.foreignCluster(ctx, foreignCluster)
 	if err != nil {
-		return nil, err
+		return Limits{}, err
 	}
-	return n.policy.PodLimits(cluster), nil
+	return Limits{
+		Policy: n.policy.PodLimits(cluster),
+		Evict:  cluster.Spec.IncomingPolicy.RefusedPods == v1alpha1.RefusedPodsEvict,
+	}, nil
 }
 
 // foreignCluster returns a ForeignCluster. It may be deleted before the last pods of the consumer. Then the result is

@@ -40,14 +40,16 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	}
 	if shadow == nil {
 		r.backoff.DeleteEntry(key.String())
+		r.evictions.DeleteEntry(key.String())
 		return 0, r.releaseDeleted(ctx, pod)
 	}
 	limits, err := r.Placer.Limits(ctx, shadow.Status.ForeignCluster)
 	if err != nil {
 		return 0, err
 	}
+	refused := refusalOf(limits.Policy, shadow)
 	// The remote pod does not have these labels and annotations, so that no other step regards them.
-	trust.WithoutLocal(limits, shadow)
+	trust.WithoutLocal(limits.Policy, shadow)
 	if pod == nil && r.created.Pending(key) {
 		return cacheLag, nil
 	}
@@ -59,8 +61,10 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 		return r.delete(ctx, shadow, pod)
 	case shadow.Status.Phase != "":
 		return 0, r.releaseDeleted(ctx, pod)
+	case pod == nil && refused != "" && limits.Evict:
+		return 0, r.recordRefusal(ctx, shadow, refused)
 	case pod == nil:
-		return r.create(ctx, shadow, trust.RuntimeClass(limits))
+		return r.create(ctx, shadow, trust.RuntimeClass(limits.Policy))
 	case podspec.Finished(pod) && finishes(pod):
 		return 0, r.recordEnd(ctx, shadow, pod)
 	case !pod.DeletionTimestamp.IsZero():
@@ -68,7 +72,14 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	case podspec.Finished(pod):
 		return 0, r.replace(ctx, pod)
 	}
-	return r.sync(ctx, shadow, pod)
+	if reported, err := r.reportRefusal(ctx, shadow, refused, limits.Evict); reported || err != nil {
+		return 0, err
+	}
+	after, err := r.sync(ctx, shadow, pod)
+	if err != nil || refused == "" || !limits.Evict {
+		return after, err
+	}
+	return sooner(after, r.evict(ctx, shadow, pod)), nil
 }
 
 // read returns an object; nil if it does not exist.
@@ -107,7 +118,7 @@ func endOf(status *corev1.PodStatus) *corev1.PodStatus {
 		for _, s := range all {
 			if t := s.State.Terminated; t != nil {
 				ended = append(ended, corev1.ContainerStatus{
-					Name: s.Name, Image: s.Image, RestartCount: s.RestartCount,
+					Name: s.Name, RestartCount: s.RestartCount,
 					State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 						ExitCode: t.ExitCode, Signal: t.Signal, Reason: t.Reason, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
 					}},

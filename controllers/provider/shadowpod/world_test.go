@@ -166,17 +166,19 @@ func ofOther(pod *corev1.Pod) { pod.OwnerReferences = nil }
 // has no grace periods. The controller does not read it.
 const kept = "example.com/grace-period"
 
-// everywhere implements Placer, and allows all nodes.
-type everywhere struct{}
+// everywhere implements Placer. It allows all nodes, and pods within limits.
+type everywhere struct{ limits Limits }
 
-func (everywhere) Place(context.Context, string, string) (Placement, error) { return Placement{}, nil }
+func (*everywhere) Place(context.Context, string, string) (Placement, error) { return Placement{}, nil }
 
-func (everywhere) Limits(context.Context, string) (*v1alpha1.PodPolicy, error) { return nil, nil }
+func (e *everywhere) Limits(context.Context, string) (Limits, error) { return e.limits, nil }
 
 // world is a fake provider with one ShadowPod and its pod.
 type world struct {
 	*kittest.Cluster
 	r *Reconciler
+	// placer has the limits for the pod.
+	placer *everywhere
 	// late is true if the cache contains no pods.
 	late bool
 }
@@ -196,10 +198,12 @@ func newWorld(t *testing.T, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) *world 
 			object.SetFinalizers([]string{kept})
 		}
 	}
-	w := &world{Cluster: kittest.New(t, objects...)}
+	w := &world{Cluster: kittest.New(t, objects...), placer: &everywhere{}}
 	w.r = &Reconciler{
-		Placer: everywhere{}, Events: w.Events, Clock: w.Clock,
-		backoff: flowcontrol.NewFakeBackOff(minBackoff, maxBackoff, w.Clock), created: kit.NewExpectations(w.Clock),
+		Placer: w.placer, Events: w.Events, Clock: w.Clock,
+		backoff:   flowcontrol.NewFakeBackOff(minBackoff, maxBackoff, w.Clock),
+		evictions: flowcontrol.NewFakeBackOff(minBackoff, maxEvictionDelay, w.Clock),
+		created:   kit.NewExpectations(w.Clock),
 	}
 	w.answer(interceptor.Funcs{})
 	w.r.pods = interceptor.NewClient(w.r.Client.(client.WithWatch), interceptor.Funcs{Get: w.cachedPod})

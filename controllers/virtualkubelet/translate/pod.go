@@ -105,7 +105,7 @@ func podAnnotations(pod *corev1.Pod, excluded []string) map[string]string {
 func podSpec(local *corev1.Pod, from *corev1.PodSpec, excluded []string) corev1.PodSpec {
 	spec := podspec.Forward(from)
 	spec.Affinity = affinity(spec.Affinity, local, excluded)
-	spec.Tolerations = tolerations(spec.Tolerations)
+	spec.Tolerations = podspec.ForwardTolerations(spec.Tolerations)
 	spec.TopologySpreadConstraints = spreadConstraints(spec.TopologySpreadConstraints, local, excluded)
 	if from.HostNetwork {
 		eachContainer(&spec, clearHostPorts)

@@ -10,19 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
-
-// tolerations returns the tolerations to forward. It drops tolerations of node conditions, node roles and virtual
-// nodes, which have a meaning in one cluster only, and tolerations of all taints, which the provider refuses.
-func tolerations(local []corev1.Toleration) []corev1.Toleration {
-	return slices.DeleteFunc(local, func(t corev1.Toleration) bool {
-		prefix, _, _ := strings.Cut(t.Key, "/")
-		return t.Key == "" || t.Key == v1alpha1.TaintVirtualNode || prefix == "node.kubernetes.io" ||
-			prefix == "node-role.kubernetes.io" || prefix == "node.cloudprovider.kubernetes.io"
-	})
-}
 
 // affinity returns the pod affinities to forward, limited to the pod's own namespace, because pods of other namespaces
 // are not in the remote namespace. It drops the node affinity, because the provider chooses nodes, and terms that

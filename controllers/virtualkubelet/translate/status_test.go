@@ -322,6 +322,13 @@ func TestTerminalComesFromTheShadowPod(t *testing.T) {
 	if diff := cmp.Diff(done, reverted); diff != "" {
 		t.Errorf("a finished pod was changed:\n%s", diff)
 	}
+	refusal := corev1.PodStatus{Phase: corev1.PodFailed, Reason: "RefusedByPolicy", Message: "why"}
+	shadow = &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Phase: corev1.PodFailed, Pod: &refusal}}
+	refused := PodStatus(localPod(ran), shadow, nil, nodeIP, later)
+	if refused.Phase != corev1.PodFailed || refused.Reason != refusal.Reason || refused.Message != refusal.Message ||
+		condition(&refused, corev1.PodReady).Status != corev1.ConditionFalse {
+		t.Errorf("status of a pod that was evicted and is refused: %+v", refused)
+	}
 	bare := PodStatus(
 		localPod(ran),
 		&v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Phase: corev1.PodFailed}},

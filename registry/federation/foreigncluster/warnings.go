@@ -80,7 +80,8 @@ func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *fed
 			found = stored(ctx, plans, cluster.Name)
 		}
 		pods, before := &cluster.Spec.IncomingPolicy.Pods, &old.Spec.IncomingPolicy.Pods
-		if cluster.Spec.Trust != old.Spec.Trust || !apiequality.Semantic.DeepEqual(pods, before) {
+		refused := cluster.Spec.IncomingPolicy.RefusedPods != old.Spec.IncomingPolicy.RefusedPods
+		if cluster.Spec.Trust != old.Spec.Trust || refused || !apiequality.Semantic.DeepEqual(pods, before) {
 			found = append(found, beyondLimits(ctx, plans, cluster)...)
 		}
 		return found
@@ -100,8 +101,12 @@ func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.Fo
 	if err != nil || len(names) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("spec.trust, spec.incomingPolicy.pods: %d running pods keep running and would be refused "+
-		"if they were created again, unless the values under policy.pods permit them: %s", len(names), plan.Listed(names))}
+	result := "keep running and would be refused if the consumer created them again"
+	if cluster.Spec.IncomingPolicy.RefusedPods == federation.RefusedPodsEvict {
+		result = "are refused, so that they are evicted"
+	}
+	return []string{fmt.Sprintf("spec.trust, spec.incomingPolicy.pods: %d running pods %s, unless the values under "+
+		"policy.pods permit them: %s", len(names), result, plan.Listed(names))}
 }
 
 // deletion returns a function that warns about the volumes stored by the peer when its ForeignCluster is deleted.

@@ -141,20 +141,30 @@ func TestStricterTrustWarnsAboutRunningPods(t *testing.T) {
 		cluster.Spec.Trust, cluster.Spec.IncomingPolicy.Pods.MaxGracePeriodSeconds = trust, most
 		return cluster
 	}
+	evicting := cluster(federation.TrustTenant, nil)
+	evicting.Spec.IncomingPolicy.RefusedPods = federation.RefusedPodsEvict
+	const keep, evict = "1 running pods keep running", "1 running pods are refused, so that they are evicted"
 	for _, test := range []struct {
 		name    string
 		old, to *federation.ForeignCluster
-		warns   bool
+		// warns is a part of the warning; empty if there is none.
+		warns string
 	}{
-		{"Tenant", cluster("", nil), cluster(federation.TrustTenant, nil), true},
-		{"Tenant with a longer period", cluster("", nil), cluster(federation.TrustTenant, ptr.To[int64](7200)), false},
-		{"SameOwner", cluster("", nil), cluster(federation.TrustSameOwner, nil), false},
-		{"a shorter period", cluster(federation.TrustSameOwner, nil), cluster(federation.TrustSameOwner, ptr.To[int64](60)), true},
+		{"Tenant", cluster("", nil), cluster(federation.TrustTenant, nil), keep},
+		{"Tenant, evicting", cluster("", nil), evicting, evict},
+		{"evicting", cluster(federation.TrustTenant, nil), evicting, evict},
+		{"Tenant with a longer period", cluster("", nil), cluster(federation.TrustTenant, ptr.To[int64](7200)), ""},
+		{"SameOwner", cluster("", nil), cluster(federation.TrustSameOwner, nil), ""},
+		{
+			"a shorter period", cluster(federation.TrustSameOwner, nil),
+			cluster(federation.TrustSameOwner, ptr.To[int64](60)), keep,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := strategy.WarningsOnUpdate(t.Context(), test.to, test.old)
-			if warned := len(got) == 1 && strings.HasSuffix(got[0], ": shop/slow"); warned != test.warns || len(got) > 1 {
-				t.Errorf("got the warnings %q, want one about shop/slow: %t", got, test.warns)
+			warned := len(got) == 1 && strings.HasSuffix(got[0], ": shop/slow") && strings.Contains(got[0], test.warns)
+			if warned != (test.warns != "") || len(got) > 1 {
+				t.Errorf("got the warnings %q, want one about shop/slow with %q", got, test.warns)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,6 +58,13 @@ func newWorld() *world {
 			return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "data"},
 				Status:     federation.VirtualVolumeStatus{Location: &federation.VolumeLocation{ClusterName: "milan"}},
+			}}}
+		}),
+		Offers: subresourcetest.List(func() runtime.Object {
+			return &federation.ResourceOfferList{Items: []federation.ResourceOffer{{
+				ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan"},
+				Spec:       federation.ResourceOfferSpec{Pods: &federation.PodPolicy{RuntimeClasses: []string{"*"}}},
+				Status:     federation.ResourceOfferStatus{Phase: federation.NegotiationAccepted},
 			}}}
 		}),
 		Kube: kube, ClusterName: "rome", ClusterID: "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
@@ -199,9 +207,16 @@ func TestOffloadDryRunWritesNothing(t *testing.T) {
 		}
 		return true, &corev1.Namespace{}, nil
 	})
+	gpu := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "gpu"},
+		Spec:       corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}},
+	}
+	if err := w.kube.Tracker().Add(gpu); err != nil {
+		t.Fatal(err)
+	}
 	offload := &federation.Offload{
 		Spec: federation.NamespaceOffloadingSpec{NamespaceMappingStrategy: federation.DefaultName,
-			PodOffloadingStrategy: federation.Local, Enforcement: federation.Warn,
+			PodOffloadingStrategy: federation.LocalAndRemote, Enforcement: federation.Warn,
 			Volumes: federation.NamespaceVolumes{OnUnoffload: federation.UnoffloadRefuse}}}
 	obj, err := w.Create(request(t), v1alpha1.NamespaceOffloadingName, offload, rest.ValidateAllObjectFunc,
 		&metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -214,6 +229,9 @@ func TestOffloadDryRunWritesNothing(t *testing.T) {
 	plan := obj.(*federation.Offload).Status.Plan
 	if plan == nil || plan.Action != federation.PlanCreate || len(plan.Clusters) != 1 || !plan.Clusters[0].Selected {
 		t.Errorf("the plan is %+v", plan)
+	}
+	if plan != nil && (len(plan.Conflicts) != 1 || !strings.Contains(plan.Conflicts[0], "spec.tolerations[0].key")) {
+		t.Errorf("the conflicts are %q, want one about the pod that milan refuses", plan.Conflicts)
 	}
 }
 

@@ -176,11 +176,11 @@ func (p StorageProvider) v1alpha1(
 	tokens := stored(table, "peeringtokens", peeringtoken.Kind.Storage)
 	identities := stored(table, "identityrequests", identityrequest.New(p.InvitationNamespace))
 	requests := stored(table, "resourcerequests", resourcerequest.Kind.Storage)
-	stored(table, "resourceoffers", resource.ResourceOffers.Storage)
+	offers := stored(table, "resourceoffers", resource.ResourceOffers.Storage)
 	virtualNodes := stored(table, "virtualnodes", resource.VirtualNodes.Storage)
 	core := p.Client.CoreV1()
 	plans := plan.Reader{
-		Clusters: clusters, VirtualNodes: virtualNodes, Volumes: volumes, Kube: p.Client,
+		Clusters: clusters, VirtualNodes: virtualNodes, Volumes: volumes, Offers: offers, Kube: p.Client,
 		ClusterName: p.ClusterName, ClusterID: p.ClusterID,
 	}
 	offloadings := stored(table, "namespaceoffloadings", namespaceoffloading.Kind(plans).Storage)

@@ -15,6 +15,7 @@ import (
 	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/registry/federation/reservation"
 	"liqo.io/federation/registry/federation/reservation/podquota"
+	"liqo.io/federation/registry/federation/strategy"
 )
 
 // attributed extends Strategy by quota usage. It writes the consumer into the status of a new shadow pod, because the
@@ -22,8 +23,9 @@ import (
 // shadow pod is reduced, it writes the previous usage into status.allocatedResources, which counts until the pod is
 // resized.
 //
-// It drops the managed fields of a new shadow pod unless server-side apply created it. They would be as large as the
-// shadow pod itself and cost storage, watch traffic and CPU, although all fields have one writer, the virtual kubelet.
+// It drops the managed fields of all shadow pods that use quota, and of other new ones unless server-side apply created
+// them. They would be as large as the shadow pod itself and cost storage, watch traffic and CPU, although all fields have
+// one writer, the virtual kubelet. A peer could store any number of them by server-side apply, each for another manager.
 type attributed struct {
 	Strategy
 	quotas *podquota.Quotas
@@ -32,20 +34,22 @@ type attributed struct {
 // PrepareForCreate drops managed fields and sets the consumer of a new shadow pod.
 func (s attributed) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	pod := obj.(*federation.ShadowPod)
-	if !slices.ContainsFunc(pod.ManagedFields, applied) {
+	consumer, remote := reservation.Consumer(ctx)
+	if remote || !slices.ContainsFunc(pod.ManagedFields, applied) {
 		pod.ManagedFields = nil
 	}
 	s.Strategy.PrepareForCreate(ctx, pod)
-	if consumer, ok := reservation.Consumer(ctx); ok {
+	if remote {
 		pod.Status.ForeignCluster = consumer
 	}
 }
 
-// PrepareForUpdate sets status.allocatedResources if the spec changes: for each resource whose request is less than the
-// current usage, it keeps the usage.
+// PrepareForUpdate drops managed fields, and sets status.allocatedResources if the spec changes: for each resource whose
+// request is less than the current usage, it keeps the usage.
 func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.Strategy.PrepareForUpdate(ctx, obj, old)
 	pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)
+	dropManagers(pod, before)
 	if pod.Generation == before.Generation {
 		return
 	}
@@ -57,6 +61,24 @@ func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Objec
 		}
 		pod.Status.AllocatedResources[name] = used[name]
 	}
+}
+
+// dropManagers drops the managed fields of an updated shadow pod that uses quota.
+func dropManagers(pod, before *federation.ShadowPod) {
+	if before.Status.ForeignCluster != "" {
+		pod.ManagedFields = nil
+	}
+}
+
+// attributedStatus extends the strategy of the status like attributed: it drops managed fields.
+type attributedStatus struct {
+	strategy.StatusStrategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
+}
+
+// PrepareForUpdate keeps all fields except the status, and drops managed fields.
+func (s attributedStatus) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.StatusStrategy.PrepareForUpdate(ctx, obj, old)
+	dropManagers(obj.(*federation.ShadowPod), old.(*federation.ShadowPod))
 }
 
 // applied reports whether managed fields come from server-side apply.

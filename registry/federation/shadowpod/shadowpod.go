@@ -64,7 +64,7 @@ func New(
 		kind := kind
 		kind.Changed = quotas.Changed
 		strategy := NewStrategy(scheme)
-		stored, status, err := kind.StorageWith(attributed{strategy, quotas}, strategy.Status(), getter)
+		stored, status, err := kind.StorageWith(attributed{strategy, quotas}, attributedStatus{strategy.Status()}, getter)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -20,7 +20,7 @@ import (
 type ShadowPod struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. Labels and annotations are copied to the remote
-	// pod. Metadata and spec are limited to 256 KiB in total.
+	// pod. Metadata and spec are limited to 128 KiB in total.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// spec is the desired remote pod, written by a virtual kubelet of the consumer.
@@ -55,6 +55,10 @@ const ConditionPodCreated = "PodCreated"
 // ConditionPodResized is False while the provider refuses to resize the remote pod to the resources
 // in the spec, and True afterwards. It does not exist before the first refusal.
 const ConditionPodResized = "PodResized"
+
+// ConditionPodPermitted is False while the limits for pods of the consumer refuse the running
+// remote pod, and True afterwards. It does not exist before the first refusal.
+const ConditionPodPermitted = "PodPermitted"
 
 // CauseQuotaExceeded is the type of the causes in a 403 response to the creation or change of a
 // ShadowPod that exceeds the quota of its consumer. The response has one cause per exhausted

@@ -195,8 +195,13 @@ func incomingPolicy(incoming *federation.IncomingPolicy, path *field.Path) field
 		errs = append(errs, field.Invalid(path.Child("sharePercent"), *share, "must be 1 to 100"))
 	}
 	errs = append(errs, RemoteNamespaces(incoming.RemoteNamespaces, path.Child("remoteNamespaces"))...)
+	if most := incoming.MaxRemoteNamespaces; most != nil && *most < 1 {
+		errs = append(errs, field.Invalid(path.Child("maxRemoteNamespaces"), *most, "must be at least 1"))
+	}
 	errs = append(errs, oneOf(incoming.Network, path.Child("network"), "", federation.NetworkIsolated,
 		federation.NetworkOpen)...)
+	errs = append(errs, oneOf(incoming.RefusedPods, path.Child("refusedPods"), "", federation.RefusedPodsKeep,
+		federation.RefusedPodsEvict)...)
 	errs = append(errs, Objects(incoming.Objects, path.Child("objects"))...)
 	errs = append(errs, ExternalNames(incoming.ExternalNames, path.Child("externalNames"))...)
 	return append(errs, podPolicy(&incoming.Pods, path.Child("pods"))...)

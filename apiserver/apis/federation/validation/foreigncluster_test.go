@@ -64,9 +64,13 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a hasty orphanTTL": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: 59 * time.Second}
 		}, []string{"spec.incomingPolicy.orphanTTL"}},
-		"a round shape":         {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.Shape = "Round" }, []string{"spec.incomingPolicy.shape"}},
-		"nothing shared":        {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.SharePercent = ptr.To[int32](0) }, []string{"spec.incomingPolicy.sharePercent"}},
-		"more than 100 percent": {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.SharePercent = ptr.To[int32](101) }, []string{"spec.incomingPolicy.sharePercent"}},
+		"one remote namespace":           {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.MaxRemoteNamespaces = ptr.To[int32](1) }, nil},
+		"no remote namespace":            {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.MaxRemoteNamespaces = ptr.To[int32](0) }, []string{"spec.incomingPolicy.maxRemoteNamespaces"}},
+		"refused pods that are evicted":  {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.RefusedPods = federation.RefusedPodsEvict }, nil},
+		"an unknown end of refused pods": {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.RefusedPods = "Delete" }, []string{"spec.incomingPolicy.refusedPods"}},
+		"a round shape":                  {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.Shape = "Round" }, []string{"spec.incomingPolicy.shape"}},
+		"nothing shared":                 {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.SharePercent = ptr.To[int32](0) }, []string{"spec.incomingPolicy.sharePercent"}},
+		"more than 100 percent":          {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.SharePercent = ptr.To[int32](101) }, []string{"spec.incomingPolicy.sharePercent"}},
 		"a limit for no class": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.Limits = quantities("A.storageclass.storage.k8s.io/requests.storage", "1")
 		}, []string{"spec.incomingPolicy.limits[A.storageclass.storage.k8s.io/requests.storage]"}},

@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// maxShadowPod is the maximum size of the metadata and the spec of a shadow pod together, in
-	// bytes.
-	maxShadowPod  = 256 << 10
-	maxPodStatus  = 256 << 10
+	// maxShadowPod is the maximum size of the metadata and the spec of a shadow pod together, and
+	// maxPodStatus of status.pod, in bytes. They bound what the shadow pods of a consumer take in
+	// etcd, together with the number of them in package podquota. Stored objects may be larger.
+	maxShadowPod  = 128 << 10
+	maxPodStatus  = 64 << 10
 	maxContainers = 100
 	maxVolumes    = 250
 )
@@ -90,7 +91,7 @@ func ValidateShadowPodStatusUpdate(pod, old *federation.ShadowPod) field.ErrorLi
 		statusPath.Child("foreignCluster"))...)
 	errs = append(errs, resources(pod.Status.AllocatedResources, statusPath.Child("allocatedResources"))...)
 	if pod.Status.Pod != nil {
-		if pod.Status.Pod.Size() > maxPodStatus {
+		if pod.Status.Pod.Size() > max(maxPodStatus, old.Status.Pod.Size()) {
 			errs = append(errs, field.TooLong(statusPath.Child("pod"), "", maxPodStatus))
 		}
 		if pod.Status.Phase == "" {

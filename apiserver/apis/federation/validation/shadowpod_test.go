@@ -339,6 +339,30 @@ func TestValidateShadowPodBoundsAPod(t *testing.T) {
 	})
 }
 
+func TestShadowPodThatAnEarlierVersionStoredMayStayLarger(t *testing.T) {
+	old := goodPod()
+	old.Annotations["note"] = strings.Repeat("x", maxShadowPod)
+	old.Status = federation.ShadowPodStatus{
+		Phase: corev1.PodFailed, Pod: &corev1.PodStatus{Message: strings.Repeat("x", maxPodStatus)},
+	}
+	released := old.DeepCopy()
+	released.Finalizers = nil
+	if errs := ValidateShadowPodUpdate(released, old); len(errs) > 0 {
+		t.Errorf("an update of the finalizers is refused: %v", errs)
+	}
+	if errs := ValidateShadowPodStatusUpdate(old.DeepCopy(), old); len(errs) > 0 {
+		t.Errorf("an update of the status is refused: %v", errs)
+	}
+	if errs := ValidateShadowPod(old); len(errs) == 0 {
+		t.Error("a new one is accepted")
+	}
+	larger := old.DeepCopy()
+	larger.Annotations["note"] += "x"
+	if errs := ValidateShadowPodUpdate(larger, old); len(errs) == 0 {
+		t.Error("a larger one is accepted")
+	}
+}
+
 func TestShadowPodHasTheMutableFieldsOfAPod(t *testing.T) {
 	good := goodPod()
 	good.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](100)

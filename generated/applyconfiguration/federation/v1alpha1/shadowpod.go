@@ -23,7 +23,7 @@ import (
 type ShadowPodApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. Labels and annotations are copied to the remote
-	// pod. Metadata and spec are limited to 256 KiB in total.
+	// pod. Metadata and spec are limited to 128 KiB in total.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the desired remote pod, written by a virtual kubelet of the consumer.
 	Spec *ShadowPodSpecApplyConfiguration `json:"spec,omitempty"`

@@ -15,6 +15,9 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/apiserver/trust"
 )
 
@@ -41,4 +44,30 @@ func (r Reader) BeyondLimits(ctx context.Context, consumer string, policy *v1alp
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// limits returns the limits for pods in the accepted offers of each provider, by the name of its ForeignCluster.
+func (r Reader) limits(ctx context.Context, providers []placement.Provider) (map[string][]*v1alpha1.PodPolicy, error) {
+	if r.Offers == nil {
+		return nil, nil
+	}
+	obj, err := r.Offers.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll),
+		&metainternalversion.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	list := &v1alpha1.ResourceOfferList{}
+	if err := v1alpha1.Convert_federation_ResourceOfferList_To_v1alpha1_ResourceOfferList(
+		obj.(*federation.ResourceOfferList), list, nil); err != nil {
+		return nil, err
+	}
+	offers := map[string][]*v1alpha1.ResourceOffer{}
+	for i := range list.Items {
+		offers[list.Items[i].Namespace] = append(offers[list.Items[i].Namespace], &list.Items[i])
+	}
+	limits := map[string][]*v1alpha1.PodPolicy{}
+	for _, provider := range providers {
+		limits[provider.Cluster.Name] = quota.PodPolicies(offers[naming.PeerNamespace(provider.Cluster.Name)])
+	}
+	return limits, nil
 }

@@ -43,6 +43,8 @@ type Reader struct {
 	Volumes, Offloadings Lister
 	// ShadowPods is the store of ShadowPods. Only BeyondLimits reads it.
 	ShadowPods Lister
+	// Offers is the store of ResourceOffers. Only Offload reads it, and nil means that there are none.
+	Offers Lister
 	// Kube is the client of the local cluster's Kubernetes API.
 	Kube kubernetes.Interface
 	// ClusterName and ClusterID identify the local cluster.
@@ -76,6 +78,9 @@ func (r Reader) Offload(
 		return nil, err
 	}
 	if request.Volumes, err = r.externalVolumes(ctx, namespace); err != nil {
+		return nil, err
+	}
+	if request.Limits, err = r.limits(ctx, request.Providers); err != nil {
 		return nil, err
 	}
 	plan, err := request.Plan()
