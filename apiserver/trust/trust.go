@@ -57,7 +57,7 @@ func Names(fc *v1alpha1.ForeignCluster, installation []string) []string {
 }
 
 // defaultMaxRemoteNamespaces is the maximum number of remote namespaces of a consumer with trust Tenant.
-const defaultMaxRemoteNamespaces = 50
+const defaultMaxRemoteNamespaces = 20
 
 // MaxRemoteNamespaces returns the maximum number of remote namespaces of a consumer; 0 means that there is none.
 // installation is the value policy.maxRemoteNamespaces; 0 means that it is empty.

@@ -167,7 +167,7 @@ func TestMaxRemoteNamespacesComesFromForeignClusterInstallationAndTrust(t *testi
 		installation int32
 		want         int32
 	}{
-		{"tenant", consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}), 0, 50},
+		{"tenant", consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}), 0, 20},
 		{"same owner", consumer(v1alpha1.TrustSameOwner, v1alpha1.IncomingPolicy{}), 0, 0},
 		{"version v0.1.0", consumer("", v1alpha1.IncomingPolicy{}), 0, 0},
 		{"tenant and installation", consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}), 200, 200},

@@ -211,7 +211,7 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 			"characters, for example team-a-*. If empty, trust Tenant permits only the names of mapping DefaultName, and "+
 			"SameOwner any.")
 	fs.Int32Var(&p.MaxRemoteNamespaces, flagMaxNamespaces, p.MaxRemoteNamespaces,
-		"Maximum number of remote namespaces of each consumer. If 0, trust Tenant permits 50, and SameOwner any number.")
+		"Maximum number of remote namespaces of each consumer. If 0, trust Tenant permits 20, and SameOwner any number.")
 	fs.StringVar(&p.NetworkAccess, flagNetworkAccess, p.NetworkAccess,
 		"What pods of consumers reach: Isolated (their own remote namespaces and cluster, DNS, and addresses outside of this "+
 			"cluster) or Open. If empty, Isolated with trust Tenant, and Open with SameOwner.")

@@ -343,7 +343,7 @@ type IncomingPolicy struct {
 	Network NetworkAccess `json:"network,omitempty" protobuf:"bytes,16,opt,name=network,casttype=NetworkAccess"`
 	// maxRemoteNamespaces is the maximum number of remote namespaces of the consumer, at least 1. If
 	// empty, the value policy.maxRemoteNamespaces of the installation is used. If that is empty, too, it
-	// is 50 with trust Tenant, and unlimited with trust SameOwner.
+	// is 20 with trust Tenant, and unlimited with trust SameOwner.
 	// +optional
 	MaxRemoteNamespaces *int32 `json:"maxRemoteNamespaces,omitempty" protobuf:"varint,17,opt,name=maxRemoteNamespaces"`
 	// refusedPods is what happens to running pods of the consumer that a change of spec.trust or of pods
