@@ -341,6 +341,7 @@ func TestValidateShadowPodBoundsAPod(t *testing.T) {
 
 func TestShadowPodThatAnEarlierVersionStoredMayStayLarger(t *testing.T) {
 	old := goodPod()
+	old.ResourceVersion = "1"
 	old.Annotations["note"] = strings.Repeat("x", maxShadowPod)
 	old.Status = federation.ShadowPodStatus{
 		Phase: corev1.PodFailed, Pod: &corev1.PodStatus{Message: strings.Repeat("x", maxPodStatus)},
