@@ -18035,7 +18035,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are the ports of address that the peer may connect to, at most 32. They are required together with address, and forbidden together with cidr. Objects of version v0.1.0 without ports permit all ports. A change does not affect established connections.",
+							Description: "ports are the ports of address that the peer may connect to, at most 32. They are required together with address, and forbidden together with cidr. Mappings of pods on other providers, and objects of version v0.1.0, have none, and permit all ports. A change does not affect established connections.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19441,7 +19441,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"maxRemoteNamespaces": {
 						SchemaProps: spec.SchemaProps{
-							Description: "maxRemoteNamespaces is the maximum number of remote namespaces of the consumer, at least 1. If empty, the value policy.maxRemoteNamespaces of the installation is used. If that is empty, too, it is 50 with trust Tenant, and unlimited with trust SameOwner.",
+							Description: "maxRemoteNamespaces is the maximum number of remote namespaces of the consumer, at least 1. If empty, the value policy.maxRemoteNamespaces of the installation is used. If that is empty, too, it is 20 with trust Tenant, and unlimited with trust SameOwner.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},

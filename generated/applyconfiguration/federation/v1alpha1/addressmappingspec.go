@@ -27,8 +27,9 @@ type AddressMappingSpecApplyConfiguration struct {
 	// in use, reserved or not in the pool.
 	Mapped *string `json:"mapped,omitempty"`
 	// ports are the ports of address that the peer may connect to, at most 32. They are required
-	// together with address, and forbidden together with cidr. Objects of version v0.1.0 without ports
-	// permit all ports. A change does not affect established connections.
+	// together with address, and forbidden together with cidr. Mappings of pods on other providers, and
+	// objects of version v0.1.0, have none, and permit all ports. A change does not affect established
+	// connections.
 	Ports []AddressMappingPortApplyConfiguration `json:"ports,omitempty"`
 	// remap maps cidr to another CIDR even if it is free. It is forbidden together with address.
 	Remap *bool `json:"remap,omitempty"`

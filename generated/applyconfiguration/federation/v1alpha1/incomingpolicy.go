@@ -88,7 +88,7 @@ type IncomingPolicyApplyConfiguration struct {
 	Network *federationv1alpha1.NetworkAccess `json:"network,omitempty"`
 	// maxRemoteNamespaces is the maximum number of remote namespaces of the consumer, at least 1. If
 	// empty, the value policy.maxRemoteNamespaces of the installation is used. If that is empty, too, it
-	// is 50 with trust Tenant, and unlimited with trust SameOwner.
+	// is 20 with trust Tenant, and unlimited with trust SameOwner.
 	MaxRemoteNamespaces *int32 `json:"maxRemoteNamespaces,omitempty"`
 	// refusedPods is what happens to running pods of the consumer that a change of spec.trust or of pods
 	// refuses. The default is Keep.
