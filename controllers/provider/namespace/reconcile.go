@@ -61,7 +61,7 @@ func (r *Reconciler) reconcile(ctx context.Context, foreignCluster string) (time
 		if requested.keep(namespace) {
 			continue
 		}
-		after, volumes, err := r.tearDown(ctx, foreignCluster, namespace)
+		after, volumes, err := r.tearDown(ctx, t, namespace)
 		kept[namespace.Name] = volumes
 		failed = append(failed, err)
 		if after > 0 && (again == 0 || after < again) {
