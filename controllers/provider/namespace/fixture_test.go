@@ -142,3 +142,8 @@ func offer(changes ...func(*v1alpha1.ResourceOffer)) *v1alpha1.ResourceOffer {
 	}
 	return offer
 }
+
+// emptyOffer is an offer without resources, as for a cordoned consumer.
+func emptyOffer() *v1alpha1.ResourceOffer {
+	return offer(func(o *v1alpha1.ResourceOffer) { o.Spec.Resources = resources("pods", "0") })
+}

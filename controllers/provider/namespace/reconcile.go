@@ -91,6 +91,9 @@ type tenant struct {
 	cluster *v1alpha1.ForeignCluster
 	// maps are the consumer's NamespaceMaps, the oldest first; none if the incoming direction is disabled.
 	maps []*v1alpha1.NamespaceMap
+	// permitted reports whether an offer to the consumer exists that is not withdrawn. Otherwise, the consumer gets no
+	// new remote namespaces.
+	permitted bool
 	// offered is the limit for the quota of each remote namespace, and used the usage of the consumer's pods
 	// in all of them; nil if nothing is offered.
 	offered, used corev1.ResourceList
@@ -126,6 +129,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 		return t, fmt.Errorf("listing the resource offers of %s: %w", foreignCluster, err)
 	}
 	t.offered, t.classes = quotaOf(offers.Items), classesOf(cluster, r.ExternalNames, r.Network.Access)
+	t.permitted = slices.ContainsFunc(offers.Items, stands)
 	t.objects = trust.Objects(cluster, r.Objects)
 	if trust.Network(cluster, r.Network.Access) == v1alpha1.NetworkIsolated {
 		var err error
@@ -133,7 +137,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 			return t, err
 		}
 	}
-	if slices.ContainsFunc(offers.Items, stands) {
+	if t.permitted {
 		var err error
 		if t.used, err = r.usedBy(ctx, foreignCluster); err != nil {
 			return t, err
