@@ -113,7 +113,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 				return !equality.Semantic.DeepEqual(old.Status.Ranges, current.Status.Ranges)
 			}))).
 		WatchesRawSource(source.Kind[client.Object](policies, &v1alpha1.TunnelEndpoint{},
-			handler.EnqueueRequestsFromMapFunc(requestsOfTunnel),
+			handler.EnqueueRequestsFromMapFunc(r.requestsOfAll),
 			kit.Changed(func(old, current *v1alpha1.TunnelEndpoint) bool {
 				return !equality.Semantic.DeepEqual(old.Spec.Remote, current.Spec.Remote)
 			}))).
@@ -139,7 +139,8 @@ func quotaChanged() predicate.Predicate {
 	})
 }
 
-// requestsOfAll returns a request for each ForeignCluster.
+// requestsOfAll returns a request for each ForeignCluster: the ranges of this cluster and of each peer are in the
+// NetworkPolicies of all consumers.
 func (r *Reconciler) requestsOfAll(ctx context.Context, _ client.Object) []reconcile.Request {
 	var clusters v1alpha1.ForeignClusterList
 	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
@@ -149,11 +150,6 @@ func (r *Reconciler) requestsOfAll(ctx context.Context, _ client.Object) []recon
 		requests = append(requests, kit.Request("", clusters.Items[i].Name))
 	}
 	return requests
-}
-
-// requestsOfTunnel maps a TunnelEndpoint to the ForeignCluster of the same name.
-func requestsOfTunnel(_ context.Context, tunnel client.Object) []reconcile.Request {
-	return []reconcile.Request{kit.Request("", tunnel.GetName())}
 }
 
 // requestsOfNamespace maps a tenant namespace or a remote namespace to its consumer, and any other

@@ -55,26 +55,33 @@ func (r *Reconciler) isolation(
 	if err := r.Client.Get(ctx, key, info); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
 	}
-	tunnel := &v1alpha1.TunnelEndpoint{}
-	err := r.policies.Get(ctx, client.ObjectKey{Namespace: r.Network.Namespace, Name: fc.Name}, tunnel)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading TunnelEndpoint %s: %w", fc.Name, err)
+	var tunnels v1alpha1.TunnelEndpointList
+	if err := r.policies.List(ctx, &tunnels, client.InNamespace(r.Network.Namespace),
+		client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing TunnelEndpoints: %w", err)
 	}
-	var peer []string
-	// A TunnelEndpoint with another cluster ID is about to be deleted.
-	if err == nil && tunnel.Spec.ClusterID == fc.Spec.ClusterID {
+	var peer, others []string
+	for i := range tunnels.Items {
+		tunnel := &tunnels.Items[i]
+		// A TunnelEndpoint with another cluster ID is about to be deleted.
+		own := tunnel.Name == fc.Name && tunnel.Spec.ClusterID == fc.Spec.ClusterID
 		for _, mapping := range tunnel.Spec.Remote {
-			peer = append(peer, mapping.Mapped)
+			if own {
+				peer = append(peer, mapping.Mapped)
+			} else {
+				others = append(others, mapping.Mapped)
+			}
 		}
 	}
-	return r.Network.policy(fc.Name, info.Status.Ranges, peer), nil
+	for _, own := range info.Status.Ranges {
+		others = append(others, own.CIDR)
+	}
+	return r.Network.policy(fc.Name, peer, others), nil
 }
 
-// policy returns a NetworkPolicy for the pods of a consumer. ranges are the ranges of this cluster, and peer the ranges
-// of the consumer's pods as this cluster sees them.
-func (n *Network) policy(
-	consumer string, ranges []v1alpha1.ClusterRange, peer []string,
-) *networkingv1.NetworkPolicySpec {
+// policy returns a NetworkPolicy for the pods of a consumer. peer are the ranges of the consumer's pods as this cluster
+// sees them, and others the ranges of this cluster and of its other peers.
+func (n *Network) policy(consumer string, peer, others []string) *networkingv1.NetworkPolicySpec {
 	same := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: consumer,
 	}}}}
@@ -93,7 +100,7 @@ func (n *Network) policy(
 	}
 	var outside []networkingv1.NetworkPolicyPeer
 	for _, family := range families {
-		outside = append(outside, block(family.all, n.inside(family.all, family.linkLocal, ranges)...))
+		outside = append(outside, block(family.all, n.inside(family.all, family.linkLocal, others)...))
 	}
 	return &networkingv1.NetworkPolicySpec{
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
@@ -105,8 +112,9 @@ func (n *Network) policy(
 	}
 }
 
-// inside returns the sorted CIDRs of a family that pods do not reach as addresses outside of the cluster.
-func (n *Network) inside(family, linkLocal string, ranges []v1alpha1.ClusterRange) []string {
+// inside returns the sorted CIDRs of a family that pods do not reach as addresses outside of the cluster, which include
+// others.
+func (n *Network) inside(family, linkLocal string, others []string) []string {
 	of := netip.MustParsePrefix(family).Addr()
 	cidrs := []string{linkLocal}
 	add := func(prefix netip.Prefix) {
@@ -114,9 +122,9 @@ func (n *Network) inside(family, linkLocal string, ranges []v1alpha1.ClusterRang
 			cidrs = append(cidrs, prefix.Masked().String())
 		}
 	}
-	for _, own := range ranges {
-		// The registry has validated the CIDRs of a ClusterInfo.
-		if prefix, err := netip.ParsePrefix(own.CIDR); err == nil {
+	for _, cidr := range others {
+		// The registry has validated the CIDRs of a ClusterInfo and of a TunnelEndpoint.
+		if prefix, err := netip.ParsePrefix(cidr); err == nil {
 			add(prefix)
 		}
 	}
