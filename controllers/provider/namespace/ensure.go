@@ -105,7 +105,9 @@ func (r *Reconciler) configure(ctx context.Context, t tenant, namespace string) 
 		return false, err
 	}
 	bounded, err := r.ensureQuota(ctx, t.foreignCluster, namespace,
-		func(current corev1.ResourceList) corev1.ResourceList { return boundOf(current, t.offered, t.used, t.objects) })
+		func(current corev1.ResourceList) corev1.ResourceList {
+			return boundOf(current, t.offered, t.used, t.objects)
+		})
 	if err != nil {
 		return false, err
 	}

@@ -42,9 +42,20 @@ type Network struct {
 	Namespace string
 }
 
-// families are the ranges of all addresses of a family, and those with a meaning only on one link, for example of most
-// metadata services of clouds.
-var families = []struct{ all, linkLocal string }{{"0.0.0.0/0", "169.254.0.0/16"}, {"::/0", "fe80::/10"}}
+// reasonRangesUnknown of an event on a ForeignCluster means that ClusterInfo local has no ranges of pods, nodes or
+// Services, so that isolated pods of the consumer reach no addresses outside of the cluster. Set network.podCIDRs,
+// network.nodeCIDRs and network.serviceCIDRs.
+const reasonRangesUnknown = "ClusterRangesUnknown"
+
+const rangesUnknownMessage = "The NetworkPolicy of remote namespace %s permits no addresses outside of the cluster, " +
+	"because ClusterInfo " + v1alpha1.ClusterInfoName + " has no ranges of pods, nodes or Services: " +
+	"set network.podCIDRs, network.nodeCIDRs and network.serviceCIDRs in the values of the chart."
+
+// family has the range of all addresses of a family, and the range of those with a meaning on one link only, as most
+// metadata services of clouds have.
+type family struct{ all, linkLocal string }
+
+var families = []family{{"0.0.0.0/0", "169.254.0.0/16"}, {"::/0", "fe80::/10"}}
 
 // isolation returns the NetworkPolicy of the remote namespaces of a consumer whose pods are isolated.
 func (r *Reconciler) isolation(
@@ -76,12 +87,32 @@ func (r *Reconciler) isolation(
 	for _, own := range info.Status.Ranges {
 		others = append(others, own.CIDR)
 	}
-	return r.Network.policy(fc.Name, peer, others), nil
+	return r.Network.policy(fc.Name, peer, others, r.Network.knownFamilies(info.Status.Ranges)), nil
+}
+
+// knownFamilies returns the families whose addresses outside of the cluster can be distinguished from those of the
+// cluster: ranges of pods of the family are known, and ranges of nodes and of Services. Instead of those of Services,
+// an administrator may have configured refused CIDRs. Without ranges of pods of a family, pods have no such addresses,
+// or their ranges were not detected.
+func (n *Network) knownFamilies(ranges []v1alpha1.ClusterRange) []family {
+	nodes, services := false, len(n.Refused) > 0
+	for _, r := range ranges {
+		nodes = nodes || r.Use == v1alpha1.RangeOfNodes
+		services = services || r.Use == v1alpha1.RangeOfServices
+	}
+	return slices.DeleteFunc(slices.Clone(families), func(f family) bool {
+		is4 := netip.MustParsePrefix(f.all).Addr().Is4()
+		return !nodes || !services || !slices.ContainsFunc(ranges, func(r v1alpha1.ClusterRange) bool {
+			prefix, err := netip.ParsePrefix(r.CIDR)
+			return r.Use == v1alpha1.RangeOfPods && err == nil && prefix.Addr().Is4() == is4
+		})
+	})
 }
 
 // policy returns a NetworkPolicy for the pods of a consumer. peer are the ranges of the consumer's pods as this cluster
-// sees them, and others the ranges of this cluster and of its other peers.
-func (n *Network) policy(consumer string, peer, others []string) *networkingv1.NetworkPolicySpec {
+// sees them, others the ranges of this cluster and of its other peers, and outside the families whose other addresses
+// are permitted.
+func (n *Network) policy(consumer string, peer, others []string, outside []family) *networkingv1.NetworkPolicySpec {
 	same := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: consumer,
 	}}}}
@@ -98,25 +129,32 @@ func (n *Network) policy(consumer string, peer, others []string) *networkingv1.N
 	for _, cidr := range n.DNS {
 		dns = append(dns, block(cidr.String()))
 	}
-	var outside []networkingv1.NetworkPolicyPeer
-	for _, family := range families {
-		outside = append(outside, block(family.all, n.inside(family.all, family.linkLocal, others)...))
-	}
-	return &networkingv1.NetworkPolicySpec{
+	spec := &networkingv1.NetworkPolicySpec{
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress:     ingress,
 		Egress: []networkingv1.NetworkPolicyEgressRule{
 			{To: same}, {To: dns, Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP), port(corev1.ProtocolTCP)}},
-			{To: outside},
 		},
 	}
+	// A rule without peers would permit all addresses.
+	if len(outside) > 0 {
+		var blocks []networkingv1.NetworkPolicyPeer
+		for _, f := range outside {
+			blocks = append(blocks, block(f.all, n.inside(f, others)...))
+		}
+		spec.Egress = append(spec.Egress, networkingv1.NetworkPolicyEgressRule{To: blocks})
+	}
+	return spec
 }
+
+// closed reports whether a NetworkPolicy of policy permits no addresses outside of the cluster.
+func closed(spec *networkingv1.NetworkPolicySpec) bool { return len(spec.Egress) == 2 }
 
 // inside returns the sorted CIDRs of a family that pods do not reach as addresses outside of the cluster, which include
 // others.
-func (n *Network) inside(family, linkLocal string, others []string) []string {
-	of := netip.MustParsePrefix(family).Addr()
-	cidrs := []string{linkLocal}
+func (n *Network) inside(f family, others []string) []string {
+	of := netip.MustParsePrefix(f.all).Addr()
+	cidrs := []string{f.linkLocal}
 	add := func(prefix netip.Prefix) {
 		if prefix.Addr().Is4() == of.Is4() && prefix.Bits() > 0 {
 			cidrs = append(cidrs, prefix.Masked().String())
@@ -171,6 +209,7 @@ func (r *Reconciler) ensureIsolation(ctx context.Context, t tenant, namespace st
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating the NetworkPolicy of remote namespace %s: %w", namespace, err)
 		}
+		r.warnIfClosed(t, namespace)
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the NetworkPolicy of remote namespace %s: %w", namespace, err)
@@ -185,5 +224,13 @@ func (r *Reconciler) ensureIsolation(ctx context.Context, t tenant, namespace st
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return fmt.Errorf("updating the NetworkPolicy of remote namespace %s: %w", namespace, err)
 	}
+	r.warnIfClosed(t, namespace)
 	return nil
+}
+
+// warnIfClosed emits an event if the NetworkPolicy of a remote namespace permits no addresses outside of the cluster.
+func (r *Reconciler) warnIfClosed(t tenant, namespace string) {
+	if closed(t.isolation) {
+		r.Events.Eventf(t.cluster, corev1.EventTypeWarning, reasonRangesUnknown, rangesUnknownMessage, namespace)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -28,7 +29,7 @@ func TestIsolatedPodsReachNothingOfTheProvider(t *testing.T) {
 	others := []string{
 		"10.244.0.0/16", "fd00:244::/56", "10.96.0.0/12", "172.30.1.2/32", "10.244.0.0/16", "10.81.0.0/16",
 	}
-	policy := network.policy("milan", []string{"10.80.0.0/16"}, others)
+	policy := network.policy("milan", []string{"10.80.0.0/16"}, others, families)
 	for name, test := range map[string]struct{ got, want any }{
 		"sources": {policy.Ingress[0].From[1:], []networkingv1.NetworkPolicyPeer{block("10.80.0.0/16")}},
 		"namespaces as sources": {policy.Ingress[1].From[0].NamespaceSelector.MatchExpressions[0].Values,
@@ -96,7 +97,9 @@ func TestIsolatedPodsDoNotReachOtherPeers(t *testing.T) {
 		return tunnel
 	}
 	c := kittest.New(t, tenant, tenantNamespace(), requesting("bakery"), remoteNamespace("bakery", "bakery"),
-		binding(naming.TenantNamespace("milan"), tenantBinding, consumer), endpoint("milan", consumerID, "10.80.0.0/16"))
+		binding(naming.TenantNamespace("milan"), tenantBinding, consumer), endpoint("milan", consumerID, "10.80.0.0/16"),
+		clusterInfo(v1alpha1.RangeOfPods, "10.244.0.0/15", v1alpha1.RangeOfNodes, "172.30.1.2/32",
+			v1alpha1.RangeOfServices, "10.96.0.0/12"))
 	r := newReconciler(c)
 	r.Network.Namespace = "liqo-system"
 	for _, test := range []struct {
@@ -138,4 +141,75 @@ func TestIsolatedPodsDoNotReachOtherPeers(t *testing.T) {
 	if diff := cmp.Diff([]reconcile.Request{kit.Request("", "milan")}, requests); diff != "" {
 		t.Errorf("requests of another peer's tunnel (-want +got):\n%s", diff)
 	}
+}
+
+func TestIsolatedPodsReachNoAddressesOutsideWhileRangesAreUnknown(t *testing.T) {
+	const pods, nodes, services = v1alpha1.RangeOfPods, v1alpha1.RangeOfNodes, v1alpha1.RangeOfServices
+	refused := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, test := range []struct {
+		name    string
+		info    *v1alpha1.ClusterInfo
+		refused []netip.Prefix
+		// want are the ranges of the rule for addresses outside of the cluster.
+		want []string
+	}{
+		{"no ClusterInfo", nil, refused, nil},
+		{"no ranges", clusterInfo(), refused, nil},
+		{"no pods", clusterInfo(nodes, "172.30.1.2/32", services, "10.96.0.0/12"), refused, nil},
+		{"no nodes", clusterInfo(pods, "10.244.0.0/16", services, "10.96.0.0/12"), refused, nil},
+		{"no Services", clusterInfo(pods, "10.244.0.0/16", nodes, "172.30.1.2/32"), nil, nil},
+		{"no Services, refused CIDRs", clusterInfo(pods, "10.244.0.0/16", nodes, "172.30.1.2/32"), refused,
+			[]string{"0.0.0.0/0"}},
+		{"pods of one family", clusterInfo(pods, "10.244.0.0/16", nodes, "172.30.1.2/32", services, "10.96.0.0/12"), nil,
+			[]string{"0.0.0.0/0"}},
+		{"pods of both families", clusterInfo(pods, "10.244.0.0/16", pods, "fd00:244::/56", nodes, "172.30.1.2/32",
+			services, "10.96.0.0/12"), nil, []string{"0.0.0.0/0", "::/0"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tenant := foreignCluster()
+			tenant.Spec.Trust = v1alpha1.TrustTenant
+			objects := []client.Object{tenant, tenantNamespace(), requesting("bakery"), remoteNamespace("bakery", "bakery"),
+				binding(naming.TenantNamespace("milan"), tenantBinding, consumer)}
+			if test.info != nil {
+				objects = append(objects, test.info)
+			}
+			c := kittest.New(t, objects...)
+			r := newReconciler(c)
+			r.Network.Refused = test.refused
+			pass(t, r)
+			var got []string
+			for _, rule := range kittest.Read(c, "bakery", policyName, &networkingv1.NetworkPolicy{}).Spec.Egress {
+				if len(rule.To) == 0 {
+					t.Error("a rule permits all addresses")
+				}
+				for _, to := range rule.To {
+					if to.IPBlock != nil {
+						got = append(got, to.IPBlock.CIDR)
+					}
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("ranges of addresses outside (-want +got):\n%s", diff)
+			}
+			events := c.Recorded()
+			if (test.want == nil) != (len(events) == 1 && strings.Contains(events[0], reasonRangesUnknown)) {
+				t.Errorf("events %q", events)
+			}
+			before := len(c.Writes)
+			if pass(t, r); len(c.Writes) > before || len(c.Recorded()) > 0 {
+				t.Errorf("another pass records events, or writes %q", c.WritesSince(before))
+			}
+		})
+	}
+}
+
+// clusterInfo returns the ClusterInfo of this cluster. Each use of a range is followed by its CIDR.
+func clusterInfo(ranges ...any) *v1alpha1.ClusterInfo {
+	info := &v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}}
+	for i := 0; i < len(ranges); i += 2 {
+		info.Status.Ranges = append(info.Status.Ranges, v1alpha1.ClusterRange{
+			Use: ranges[i].(v1alpha1.ClusterRangeUse), CIDR: ranges[i+1].(string),
+		})
+	}
+	return info
 }
