@@ -68,9 +68,10 @@ type Reconciler struct {
 	Account types.NamespacedName
 
 	// bindings has a reader of cached RoleBindings for each name above, quotas reads cached ResourceQuotas of remote
-	// namespaces, and policies their NetworkPolicies and TunnelEndpoints. SetupWithManager sets these fields.
-	bindings         map[string]client.Reader
-	quotas, policies client.Reader
+	// namespaces, policies their NetworkPolicies named federation and TunnelEndpoints, and reflected the NetworkPolicies
+	// that consumers reflected. SetupWithManager sets these fields.
+	bindings                    map[string]client.Reader
+	quotas, policies, reflected client.Reader
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -107,6 +108,13 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return err
 	}
 	r.policies = policies
+	reflected, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
+		&networkingv1.NetworkPolicy{}: {Label: ofAPeer},
+	})
+	if err != nil {
+		return err
+	}
+	r.reflected = reflected
 	return controller.
 		Watches(&v1alpha1.ClusterInfo{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfAll),
 			builder.WithPredicates(kit.Changed(func(old, current *v1alpha1.ClusterInfo) bool {
@@ -118,6 +126,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 				return !equality.Semantic.DeepEqual(old.Spec.Remote, current.Spec.Remote)
 			}))).
 		WatchesRawSource(source.Kind[client.Object](policies, &networkingv1.NetworkPolicy{}, inside)).
+		WatchesRawSource(source.Kind[client.Object](reflected, &networkingv1.NetworkPolicy{}, inside)).
 		WatchesRawSource(source.Kind[client.Object](quotas, &corev1.ResourceQuota{}, inside, quotaChanged())).
 		WithOptions(kit.Options(workers)).
 		Complete(r)

@@ -41,7 +41,7 @@ func newReconciler(c *kittest.Cluster) *Reconciler {
 		ClusterID: providerID, Reserved: []string{"liqo-system"},
 		Account:  types.NamespacedName{Namespace: "liqo-system", Name: "controllers"},
 		bindings: map[string]client.Reader{tenantBinding: c, consumerBinding: c, managerBinding: c},
-		quotas:   c, policies: c,
+		quotas:   c, policies: c, reflected: c,
 	}
 }
 

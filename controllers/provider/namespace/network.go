@@ -14,7 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +28,13 @@ import (
 
 // policyName is the name of the NetworkPolicy in each remote namespace whose pods are isolated.
 const policyName = "federation"
+
+// ofAPeer selects the NetworkPolicies that consumers reflected. The policy federation-peers requires the label.
+var ofAPeer = func() labels.Selector {
+	reflected, err := labels.NewRequirement(v1alpha1.LabelOrigin, selection.Exists, nil)
+	utilruntime.Must(err)
+	return labels.NewSelector().Add(*reflected)
+}()
 
 // dnsPort is the port of DNS.
 const dnsPort = 53
@@ -189,8 +199,14 @@ func port(protocol corev1.Protocol) networkingv1.NetworkPolicyPort {
 	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: ptr.To(intstr.FromInt32(dnsPort))}
 }
 
-// ensureIsolation ensures the NetworkPolicy of a remote namespace, or that it has none.
+// ensureIsolation ensures the NetworkPolicy of a remote namespace and that its consumer has none there, or, if its pods
+// are not isolated, that there is no such NetworkPolicy.
 func (r *Reconciler) ensureIsolation(ctx context.Context, t tenant, namespace string) error {
+	if t.isolation != nil {
+		if err := r.deleteReflected(ctx, namespace); err != nil {
+			return err
+		}
+	}
 	current := &networkingv1.NetworkPolicy{}
 	err := r.policies.Get(ctx, client.ObjectKey{Namespace: namespace, Name: policyName}, current)
 	switch {
@@ -233,4 +249,24 @@ func (r *Reconciler) warnIfClosed(t tenant, namespace string) {
 	if closed(t.isolation) {
 		r.Events.Eventf(t.cluster, corev1.EventTypeWarning, reasonRangesUnknown, rangesUnknownMessage, namespace)
 	}
+}
+
+// deleteReflected deletes the NetworkPolicies that a consumer reflected to a remote namespace. NetworkPolicies add up,
+// so that each could permit what the isolation does not. The namespace has the annotation with which federation-peers
+// refuses new ones.
+func (r *Reconciler) deleteReflected(ctx context.Context, namespace string) error {
+	var reflected networkingv1.NetworkPolicyList
+	err := r.reflected.List(ctx, &reflected, client.InNamespace(namespace),
+		client.MatchingLabelsSelector{Selector: ofAPeer})
+	if err != nil {
+		return fmt.Errorf("listing the NetworkPolicies of remote namespace %s: %w", namespace, err)
+	}
+	for i := range reflected.Items {
+		if policy := &reflected.Items[i]; policy.DeletionTimestamp.IsZero() {
+			if err := kit.Delete(ctx, r.Client, policy); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ package namespace
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -200,6 +201,53 @@ func TestIsolatedPodsReachNoAddressesOutsideWhileRangesAreUnknown(t *testing.T) 
 				t.Errorf("another pass records events, or writes %q", c.WritesSince(before))
 			}
 		})
+	}
+}
+
+// NetworkPolicies add up: those that a consumer reflected while its pods were not isolated would stay in force.
+func TestIsolationDeletesReflectedNetworkPolicies(t *testing.T) {
+	policy := func(namespace, name string, labels map[string]string) *networkingv1.NetworkPolicy {
+		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+	}
+	reflected := map[string]string{v1alpha1.LabelOrigin: consumerID, v1alpha1.LabelDestination: providerID}
+	c := kittest.New(t, append(peered(), requesting("bakery"), remoteNamespace("bakery", "bakery"),
+		policy("bakery", "allow-all", reflected), policy("bakery", "registry", nil),
+		policy("mill", "allow-all", reflected))...)
+	r := newReconciler(c)
+	names := func() []string {
+		t.Helper()
+		pass(t, r)
+		var names []string
+		for _, found := range kittest.List(c, &networkingv1.NetworkPolicyList{}).Items {
+			names = append(names, found.Namespace+"/"+found.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	for _, test := range []struct {
+		name   string
+		access v1alpha1.NetworkAccess
+		want   []string
+	}{
+		{"open", v1alpha1.NetworkOpen, []string{"bakery/allow-all", "bakery/registry", "mill/allow-all"}},
+		{"isolated", v1alpha1.NetworkIsolated, []string{"bakery/federation", "bakery/registry", "mill/allow-all"}},
+	} {
+		kittest.Change(c, "", "milan", &v1alpha1.ForeignCluster{}, func(fc *v1alpha1.ForeignCluster) {
+			fc.Spec.IncomingPolicy.Network = test.access
+		})
+		if diff := cmp.Diff(test.want, names()); diff != "" {
+			t.Errorf("%s: NetworkPolicies (-want +got):\n%s", test.name, diff)
+		}
+	}
+	// Peers are refused new ones before those that exist are listed.
+	writes := c.WritesSince(0)
+	if mark := slices.Index(writes, "patch Namespace bakery"); mark < 0 ||
+		mark > slices.Index(writes, "delete NetworkPolicy allow-all") {
+		t.Errorf("writes %q", writes)
+	}
+	before := len(c.Writes)
+	if names(); len(c.Writes) > before {
+		t.Errorf("another pass writes %q", c.WritesSince(before))
 	}
 }
 
