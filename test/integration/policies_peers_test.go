@@ -191,7 +191,8 @@ func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 	open := makeNamespaceOf(t, env, "remote-of-owner", v1alpha1.RoleRemoteNamespace, "siena")
 	closed := makeNamespaceOf(t, env, "remote-of-tenant", v1alpha1.RoleRemoteNamespace, "siena")
 	none := makeNamespaceOf(t, env, "remote-without-names", v1alpha1.RoleRemoteNamespace, "siena")
-	env.Kubectl(t, "", "annotate", "namespace", closed, v1alpha1.AnnotationExternalNames+"=*.example.com,db-*.example.org",
+	env.Kubectl(t, "", "annotate", "namespace", closed,
+		v1alpha1.AnnotationExternalNames+"=*.example.com,db-*.example.org,db.*.db.example.net",
 		v1alpha1.AnnotationNetworkAccess+"=Isolated")
 	env.Kubectl(t, "", "annotate", "namespace", none, v1alpha1.AnnotationExternalNames+"=")
 	before := service("before", func(s *corev1.ServiceSpec) {
@@ -250,7 +251,7 @@ func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 		{"a name that a pattern matches", "", alias(closed, "db.example.com")},
 		{"a name that another pattern matches", "", alias(closed, "db-1.example.org")},
 		{"a name that only contains a pattern", refused, alias(closed, "db.example.com.evil.net")},
-		{"a name that is shorter than a pattern", refused, alias(closed, "db-.example.or")},
+		{"a name that is shorter than a pattern", refused, alias(closed, "db.db.example.net")},
 		{"a name, where none is permitted", refused, alias(none, "db.example.com")},
 		{"a Service without an external name, where none is permitted", "", func(ctx context.Context) error {
 			_, err := kube.CoreV1().Services(none).Create(ctx, service("new", nil), dryCreate)
