@@ -5,6 +5,7 @@ package integration
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -14,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -180,10 +182,17 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
+	define(t, env, strings.NewReplacer("example.com", "cilium.io", "widgets", "ciliumnetworkpolicies",
+		"widget", "ciliumnetworkpolicy", "Widget", "CiliumNetworkPolicy").Replace(widgetsDefinition),
+		"ciliumnetworkpolicies.cilium.io")
+	env.Kubectl(t, env.ChartWith(t, []string{
+		`policy.reflectedKinds=[{"group":"cilium.io","version":"v1","resource":"ciliumnetworkpolicies"}]`,
+	}, "policies-peers.yaml"), "apply", "-f", "-")
 	open := makeNamespaceOf(t, env, "remote-of-owner", v1alpha1.RoleRemoteNamespace, "siena")
 	closed := makeNamespaceOf(t, env, "remote-of-tenant", v1alpha1.RoleRemoteNamespace, "siena")
 	none := makeNamespaceOf(t, env, "remote-without-names", v1alpha1.RoleRemoteNamespace, "siena")
-	env.Kubectl(t, "", "annotate", "namespace", closed, v1alpha1.AnnotationExternalNames+"=*.example.com,db-*.example.org",
+	env.Kubectl(t, "", "annotate", "namespace", closed,
+		v1alpha1.AnnotationExternalNames+"=*.example.com,db-*.example.org,db.*.db.example.net",
 		v1alpha1.AnnotationNetworkAccess+"=Isolated")
 	env.Kubectl(t, "", "annotate", "namespace", none, v1alpha1.AnnotationExternalNames+"=")
 	before := service("before", func(s *corev1.ServiceSpec) {
@@ -193,10 +202,16 @@ func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 
 	const name = "peer-of-network"
 	for _, namespace := range []string{open, closed, none} {
-		env.Grant(t, name, namespace, rbacv1.PolicyRule{APIGroups: []string{"", "networking.k8s.io"},
-			Verbs: []string{"get", "create", "patch"}, Resources: []string{"services", "networkpolicies"}})
+		env.Grant(t, name, namespace, rbacv1.PolicyRule{APIGroups: []string{"", "networking.k8s.io", "cilium.io"},
+			Verbs:     []string{"get", "create", "patch"},
+			Resources: []string{"services", "networkpolicies", "ciliumnetworkpolicies"}})
 	}
-	kube := kubeOf(t, env.User(t, name, v1alpha1.PeerGroup))
+	config := env.User(t, name, v1alpha1.PeerGroup)
+	kube := kubeOf(t, config)
+	others, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
 	alias := func(namespace, name string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := kube.CoreV1().Services(namespace).Create(ctx, service("new", func(s *corev1.ServiceSpec) {
@@ -211,13 +226,24 @@ func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 			return err
 		}
 	}
-	permit := func(namespace string) func(context.Context) error {
+	permit := func(namespace string, labels map[string]string) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := kube.NetworkingV1().NetworkPolicies(namespace).Create(ctx,
-				&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
+				&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: labels}}, dryCreate)
 			return err
 		}
 	}
+	permitOther := func(namespace string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := others.Resource(apischema.GroupVersionResource{
+				Group: "cilium.io", Version: "v1", Resource: "ciliumnetworkpolicies",
+			}).Namespace(namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "cilium.io/v1", "kind": "CiliumNetworkPolicy", "metadata": map[string]any{"name": "new"},
+			}}, dryCreate)
+			return err
+		}
+	}
+	reflected := map[string]string{v1alpha1.LabelOrigin: "siena"}
 	const refused = "does not permit the externalName"
 	expect(t, []attempt{
 		{"any name, where names are not limited", "", alias(open, "grafana.monitoring.svc.cluster.local")},
@@ -225,7 +251,7 @@ func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 		{"a name that a pattern matches", "", alias(closed, "db.example.com")},
 		{"a name that another pattern matches", "", alias(closed, "db-1.example.org")},
 		{"a name that only contains a pattern", refused, alias(closed, "db.example.com.evil.net")},
-		{"a name that is shorter than a pattern", refused, alias(closed, "db-.example.or")},
+		{"a name that is shorter than a pattern", refused, alias(closed, "db.db.example.net")},
 		{"a name, where none is permitted", refused, alias(none, "db.example.com")},
 		{"a Service without an external name, where none is permitted", "", func(ctx context.Context) error {
 			_, err := kube.CoreV1().Services(none).Create(ctx, service("new", nil), dryCreate)
@@ -233,8 +259,11 @@ func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 		}},
 		{"an unchanged name", "", patch(`{"metadata":{"labels":{"a":"b"}}}`)},
 		{"a changed name", refused, patch(`{"spec":{"externalName":"kubernetes.default"}}`)},
-		{"a NetworkPolicy, where pods are not isolated", "", permit(open)},
-		{"a NetworkPolicy of isolated pods", "must not write NetworkPolicies", permit(closed)},
+		{"a NetworkPolicy, where pods are not isolated", "", permit(open, reflected)},
+		{"a NetworkPolicy that is not deleted with isolation", "must have the label", permit(open, nil)},
+		{"a NetworkPolicy of isolated pods", "must not write NetworkPolicies", permit(closed, reflected)},
+		{"another plugin's policy, where pods are not isolated", "", permitOther(open)},
+		{"another plugin's policy of isolated pods", "must not write NetworkPolicies", permitOther(closed)},
 	})
 }
 

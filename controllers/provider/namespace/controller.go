@@ -70,9 +70,10 @@ type Reconciler struct {
 	Account types.NamespacedName
 
 	// bindings has a reader of cached RoleBindings for each name above, quotas reads cached ResourceQuotas of remote
-	// namespaces, and policies their NetworkPolicies and TunnelEndpoints. SetupWithManager sets these fields.
-	bindings         map[string]client.Reader
-	quotas, policies client.Reader
+	// namespaces, policies their NetworkPolicies named federation and TunnelEndpoints, and reflected the NetworkPolicies
+	// that consumers reflected. SetupWithManager sets these fields.
+	bindings                    map[string]client.Reader
+	quotas, policies, reflected client.Reader
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -109,17 +110,25 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return err
 	}
 	r.policies = policies
+	reflected, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
+		&networkingv1.NetworkPolicy{}: {Label: ofAPeer},
+	})
+	if err != nil {
+		return err
+	}
+	r.reflected = reflected
 	return controller.
 		Watches(&v1alpha1.ClusterInfo{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfAll),
 			builder.WithPredicates(kit.Changed(func(old, current *v1alpha1.ClusterInfo) bool {
 				return !equality.Semantic.DeepEqual(old.Status.Ranges, current.Status.Ranges)
 			}))).
 		WatchesRawSource(source.Kind[client.Object](policies, &v1alpha1.TunnelEndpoint{},
-			handler.EnqueueRequestsFromMapFunc(requestsOfTunnel),
+			handler.EnqueueRequestsFromMapFunc(r.requestsOfAll),
 			kit.Changed(func(old, current *v1alpha1.TunnelEndpoint) bool {
 				return !equality.Semantic.DeepEqual(old.Spec.Remote, current.Spec.Remote)
 			}))).
 		WatchesRawSource(source.Kind[client.Object](policies, &networkingv1.NetworkPolicy{}, inside)).
+		WatchesRawSource(source.Kind[client.Object](reflected, &networkingv1.NetworkPolicy{}, inside)).
 		WatchesRawSource(source.Kind[client.Object](quotas, &corev1.ResourceQuota{}, inside, quotaChanged())).
 		WithOptions(kit.Options(workers)).
 		Complete(r)
@@ -141,7 +150,8 @@ func quotaChanged() predicate.Predicate {
 	})
 }
 
-// requestsOfAll returns a request for each ForeignCluster.
+// requestsOfAll returns a request for each ForeignCluster: the ranges of this cluster and of each peer are in the
+// NetworkPolicies of all consumers.
 func (r *Reconciler) requestsOfAll(ctx context.Context, _ client.Object) []reconcile.Request {
 	var clusters v1alpha1.ForeignClusterList
 	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
@@ -151,11 +161,6 @@ func (r *Reconciler) requestsOfAll(ctx context.Context, _ client.Object) []recon
 		requests = append(requests, kit.Request("", clusters.Items[i].Name))
 	}
 	return requests
-}
-
-// requestsOfTunnel maps a TunnelEndpoint to the ForeignCluster of the same name.
-func requestsOfTunnel(_ context.Context, tunnel client.Object) []reconcile.Request {
-	return []reconcile.Request{kit.Request("", tunnel.GetName())}
 }
 
 // requestsOfNamespace maps a tenant namespace or a remote namespace to its consumer, and any other

@@ -104,7 +104,10 @@ func (r *Reconciler) configure(ctx context.Context, t tenant, namespace string) 
 	if err := r.ensureIsolation(ctx, t, namespace); err != nil {
 		return false, err
 	}
-	bounded, err := r.ensureQuota(ctx, t.foreignCluster, namespace, t.offered, t.used, t.objects)
+	bounded, err := r.ensureQuota(ctx, t.foreignCluster, namespace,
+		func(current corev1.ResourceList) corev1.ResourceList {
+			return boundOf(current, t.offered, t.used, t.objects)
+		})
 	if err != nil {
 		return false, err
 	}

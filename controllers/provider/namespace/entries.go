@@ -19,6 +19,11 @@ import (
 // maxEntries is the maximum number of remote namespaces that one consumer may request.
 const maxEntries = 1000
 
+// noOfferMessage is the message of an entry whose consumer has no offer. Its argument is the name of the ForeignCluster.
+const noOfferMessage = "the provider creates no namespace before it has made an offer: see the answer to the " +
+	"ResourceRequest. To permit it, the provider's administrator sets spec.incomingPolicy.decision of ForeignCluster %s " +
+	"to Accept, or creates a ResourceOffer"
+
 // entry is one entry of a NamespaceMap with its new status. The status is not written while its phase is
 // empty.
 type entry struct {
@@ -48,6 +53,8 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant, existing int) entr
 			if len(all) >= maxEntries {
 				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider accepts no more than %d namespaces of one cluster",
 					maxEntries)
+			} else if !t.permitted && !own {
+				e.refuse(v1alpha1.NamespaceMappingRefused, noOfferMessage, t.foreignCluster)
 			} else if err := r.refuseName(t, mapping.RemoteName); err != nil && !own {
 				e.refuse(v1alpha1.NamespaceMappingRefused, "%v", err)
 			} else if requested[mapping.RemoteName] {

@@ -41,7 +41,7 @@ func newReconciler(c *kittest.Cluster) *Reconciler {
 		ClusterID: providerID, Reserved: []string{"liqo-system"},
 		Account:  types.NamespacedName{Namespace: "liqo-system", Name: "controllers"},
 		bindings: map[string]client.Reader{tenantBinding: c, consumerBinding: c, managerBinding: c},
-		quotas:   c, policies: c,
+		quotas:   c, policies: c, reflected: c,
 	}
 }
 
@@ -141,4 +141,9 @@ func offer(changes ...func(*v1alpha1.ResourceOffer)) *v1alpha1.ResourceOffer {
 		change(offer)
 	}
 	return offer
+}
+
+// emptyOffer is an offer without resources, as for a cordoned consumer.
+func emptyOffer() *v1alpha1.ResourceOffer {
+	return offer(func(o *v1alpha1.ResourceOffer) { o.Spec.Resources = resources("pods", "0") })
 }

@@ -43,7 +43,7 @@ func TestRemoteNamespacesFollowTheNamespaceMap(t *testing.T) {
 	}{
 		{
 			name:    "a remote namespace is created and not ready before its quota is in force",
-			objects: []client.Object{requesting("bakery")},
+			objects: []client.Object{requesting("bakery"), emptyOffer()},
 			wrote: []string{
 				"create Namespace bakery", "create RoleBinding federation-remote-namespace-manager",
 				"create ResourceQuota federation",
@@ -83,25 +83,25 @@ func TestRemoteNamespacesFollowTheNamespaceMap(t *testing.T) {
 		},
 		{
 			name:    "a namespace of the provider is left alone",
-			objects: []client.Object{requesting("bakery"), aNamespace("bakery", nil)},
+			objects: []client.Object{requesting("bakery"), emptyOffer(), aNamespace("bakery", nil)},
 			want:    phases{"bakery": v1alpha1.NamespaceMappingConflict},
 			wrote:   []string{report}, event: "NamespaceConflict",
 		},
 		{
 			name:    "a remote namespace of another consumer is left alone",
-			objects: []client.Object{requesting("bakery"), ofParis},
+			objects: []client.Object{requesting("bakery"), emptyOffer(), ofParis},
 			want:    phases{"bakery": v1alpha1.NamespaceMappingConflict},
 			wrote:   []string{report}, event: "NamespaceConflict",
 		},
 		{
 			name:    "a remote namespace of a former cluster of the name is deleted",
-			objects: []client.Object{requesting("bakery"), earlier},
+			objects: []client.Object{requesting("bakery"), emptyOffer(), earlier},
 			want:    phases{"bakery": v1alpha1.NamespaceMappingConflict},
 			wrote:   []string{"delete Namespace bakery", report}, event: "NamespaceConflict",
 		},
 		{
 			name:    "names of the system are refused",
-			objects: []client.Object{requesting("kube-system", "liqo-system", "liqo-tenant-paris")},
+			objects: []client.Object{requesting("kube-system", "liqo-system", "liqo-tenant-paris"), emptyOffer()},
 			want: phases{
 				"kube-system": v1alpha1.NamespaceMappingRefused, "liqo-system": v1alpha1.NamespaceMappingRefused,
 				"liqo-tenant-paris": v1alpha1.NamespaceMappingRefused,
@@ -110,7 +110,7 @@ func TestRemoteNamespacesFollowTheNamespaceMap(t *testing.T) {
 		},
 		{
 			name:    "names that end as names of hosts do are refused",
-			objects: []client.Object{requesting("com")},
+			objects: []client.Object{requesting("com"), emptyOffer()},
 			want:    phases{"com": v1alpha1.NamespaceMappingRefused},
 			wrote:   []string{report},
 		},
@@ -185,7 +185,7 @@ func TestRemoteNamespaceNamesTheClassesThatItsConsumerMayUse(t *testing.T) {
 		before []client.Object
 		wrote  []string
 	}{
-		{"when it is created", nil, []string{"create Namespace bakery"}},
+		{"when it is created", []client.Object{emptyOffer()}, []string{"create Namespace bakery"}},
 		{"when the classes change", []client.Object{old}, []string{"patch Namespace bakery"}},
 		{"once", []client.Object{current}, nil},
 	} {
@@ -278,7 +278,7 @@ func TestTenantsSelectOnlyPermittedNames(t *testing.T) {
 			tenant.Spec.Trust = v1alpha1.TrustTenant
 			requested := requesting()
 			requested.Spec.Namespaces = []v1alpha1.NamespaceMapping{{Name: "bakery", RemoteName: test.remote}}
-			objects := append(test.objects, tenant, tenantNamespace(), requested,
+			objects := append(test.objects, tenant, tenantNamespace(), requested, offer(),
 				binding(naming.TenantNamespace("milan"), tenantBinding, consumer))
 			r := newReconciler(kittest.New(t, objects...))
 			r.Names = test.names
@@ -295,6 +295,51 @@ func TestTenantsSelectOnlyPermittedNames(t *testing.T) {
 	}
 }
 
+func TestConsumerWithoutAnOfferGetsNoNewRemoteNamespace(t *testing.T) {
+	withdrawn := offer(func(o *v1alpha1.ResourceOffer) { o.Spec.Withdrawn = true })
+	byHand := offer(func(o *v1alpha1.ResourceOffer) { o.Name = "by-hand" })
+	for _, test := range []struct {
+		name     string
+		decision v1alpha1.PeeringDecision
+		objects  []client.Object
+		refused  bool
+	}{
+		{"undecided", v1alpha1.PeeringManual, nil, true},
+		{"undecided, namespace exists", v1alpha1.PeeringManual, []client.Object{remoteNamespace("bakery", "bakery")}, false},
+		{"undecided, namespace of the provider", v1alpha1.PeeringManual, []client.Object{aNamespace("bakery", nil)}, true},
+		{"an offer by hand", v1alpha1.PeeringManual, []client.Object{byHand}, false},
+		{"refused", v1alpha1.PeeringRefuse, []client.Object{withdrawn}, true},
+		{"refused, namespace exists", v1alpha1.PeeringRefuse,
+			[]client.Object{withdrawn, remoteNamespace("bakery", "bakery")}, false},
+		{"an offer that is being deleted", "", []client.Object{ending(offer())}, true},
+		{"no offer yet", v1alpha1.PeeringAccept, nil, true},
+		{"an offer", v1alpha1.PeeringAccept, []client.Object{offer()}, false},
+		{"an empty offer, cordoned", "", []client.Object{emptyOffer()}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := kittest.New(t, slices.Concat(test.objects, peered(), []client.Object{requesting("bakery")})...)
+			kittest.Change(c, "", "milan", &v1alpha1.ForeignCluster{}, func(fc *v1alpha1.ForeignCluster) {
+				fc.Spec.IncomingPolicy.Decision = test.decision
+			})
+			r := newReconciler(c)
+			pass(t, r)
+			answers := kittest.Read(c, naming.TenantNamespace("milan"), "rome", &v1alpha1.NamespaceMap{}).Status.Namespaces
+			got := len(answers) == 1 && answers[0].Phase == v1alpha1.NamespaceMappingRefused &&
+				strings.Contains(answers[0].Message, "spec.incomingPolicy.decision of ForeignCluster milan")
+			if got != test.refused || c.Has(binding("bakery", consumerBinding)) == test.refused {
+				t.Errorf("answers %v, writes %q", answers, c.WritesSince(0))
+			}
+			if !test.refused {
+				return
+			}
+			before := len(c.Writes)
+			if after := pass(t, r); after > 0 || len(c.Writes) > before {
+				t.Errorf("without an offer it writes %q, and retries after %s", c.WritesSince(before), after)
+			}
+		})
+	}
+}
+
 func TestOneConsumerHasABoundedNumberOfRemoteNamespaces(t *testing.T) {
 	first, second := requesting(), requesting("one-more")
 	first.Name, second.Name = "a", "b"
@@ -302,7 +347,7 @@ func TestOneConsumerHasABoundedNumberOfRemoteNamespaces(t *testing.T) {
 		name := fmt.Sprintf("n%04d", i)
 		first.Spec.Namespaces = append(first.Spec.Namespaces, v1alpha1.NamespaceMapping{Name: name, RemoteName: name})
 	}
-	r := newReconciler(kittest.New(t, append(peered(), first, second)...))
+	r := newReconciler(kittest.New(t, append(peered(), offer(), first, second)...))
 	tenant, err := r.tenantOf(t.Context(), "milan")
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +28,13 @@ import (
 
 // policyName is the name of the NetworkPolicy in each remote namespace whose pods are isolated.
 const policyName = "federation"
+
+// ofAPeer selects the NetworkPolicies that consumers reflected. The policy federation-peers requires the label.
+var ofAPeer = func() labels.Selector {
+	reflected, err := labels.NewRequirement(v1alpha1.LabelOrigin, selection.Exists, nil)
+	utilruntime.Must(err)
+	return labels.NewSelector().Add(*reflected)
+}()
 
 // dnsPort is the port of DNS.
 const dnsPort = 53
@@ -42,9 +52,20 @@ type Network struct {
 	Namespace string
 }
 
-// families are the ranges of all addresses of a family, and those with a meaning only on one link, for example of most
-// metadata services of clouds.
-var families = []struct{ all, linkLocal string }{{"0.0.0.0/0", "169.254.0.0/16"}, {"::/0", "fe80::/10"}}
+// reasonRangesUnknown of an event on a ForeignCluster means that ClusterInfo local has no ranges of pods, nodes or
+// Services, so that isolated pods of the consumer reach no addresses outside of the cluster. Set network.podCIDRs,
+// network.nodeCIDRs and network.serviceCIDRs.
+const reasonRangesUnknown = "ClusterRangesUnknown"
+
+const rangesUnknownMessage = "The NetworkPolicy of remote namespace %s permits no addresses outside of the cluster, " +
+	"because ClusterInfo " + v1alpha1.ClusterInfoName + " has no ranges of pods, nodes or Services: " +
+	"set network.podCIDRs, network.nodeCIDRs and network.serviceCIDRs in the values of the chart."
+
+// family has the range of all addresses of a family, and the range of those with a meaning on one link only, as most
+// metadata services of clouds have.
+type family struct{ all, linkLocal string }
+
+var families = []family{{"0.0.0.0/0", "169.254.0.0/16"}, {"::/0", "fe80::/10"}}
 
 // isolation returns the NetworkPolicy of the remote namespaces of a consumer whose pods are isolated.
 func (r *Reconciler) isolation(
@@ -55,26 +76,53 @@ func (r *Reconciler) isolation(
 	if err := r.Client.Get(ctx, key, info); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
 	}
-	tunnel := &v1alpha1.TunnelEndpoint{}
-	err := r.policies.Get(ctx, client.ObjectKey{Namespace: r.Network.Namespace, Name: fc.Name}, tunnel)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading TunnelEndpoint %s: %w", fc.Name, err)
+	var tunnels v1alpha1.TunnelEndpointList
+	if err := r.policies.List(ctx, &tunnels, client.InNamespace(r.Network.Namespace),
+		client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing TunnelEndpoints: %w", err)
 	}
-	var peer []string
-	// A TunnelEndpoint with another cluster ID is about to be deleted.
-	if err == nil && tunnel.Spec.ClusterID == fc.Spec.ClusterID {
+	var peer, others []string
+	for i := range tunnels.Items {
+		tunnel := &tunnels.Items[i]
+		// A TunnelEndpoint with another cluster ID is about to be deleted.
+		own := tunnel.Name == fc.Name && tunnel.Spec.ClusterID == fc.Spec.ClusterID
 		for _, mapping := range tunnel.Spec.Remote {
-			peer = append(peer, mapping.Mapped)
+			if own {
+				peer = append(peer, mapping.Mapped)
+			} else {
+				others = append(others, mapping.Mapped)
+			}
 		}
 	}
-	return r.Network.policy(fc.Name, info.Status.Ranges, peer), nil
+	for _, own := range info.Status.Ranges {
+		others = append(others, own.CIDR)
+	}
+	return r.Network.policy(fc.Name, peer, others, r.Network.knownFamilies(info.Status.Ranges)), nil
 }
 
-// policy returns a NetworkPolicy for the pods of a consumer. ranges are the ranges of this cluster, and peer the ranges
-// of the consumer's pods as this cluster sees them.
-func (n *Network) policy(
-	consumer string, ranges []v1alpha1.ClusterRange, peer []string,
-) *networkingv1.NetworkPolicySpec {
+// knownFamilies returns the families whose addresses outside of the cluster can be distinguished from those of the
+// cluster: ranges of pods of the family are known, and ranges of nodes and of Services. Instead of those of Services,
+// an administrator may have configured refused CIDRs. Without ranges of pods of a family, pods have no such addresses,
+// or their ranges were not detected.
+func (n *Network) knownFamilies(ranges []v1alpha1.ClusterRange) []family {
+	nodes, services := false, len(n.Refused) > 0
+	for _, r := range ranges {
+		nodes = nodes || r.Use == v1alpha1.RangeOfNodes
+		services = services || r.Use == v1alpha1.RangeOfServices
+	}
+	return slices.DeleteFunc(slices.Clone(families), func(f family) bool {
+		is4 := netip.MustParsePrefix(f.all).Addr().Is4()
+		return !nodes || !services || !slices.ContainsFunc(ranges, func(r v1alpha1.ClusterRange) bool {
+			prefix, err := netip.ParsePrefix(r.CIDR)
+			return r.Use == v1alpha1.RangeOfPods && err == nil && prefix.Addr().Is4() == is4
+		})
+	})
+}
+
+// policy returns a NetworkPolicy for the pods of a consumer. peer are the ranges of the consumer's pods as this cluster
+// sees them, others the ranges of this cluster and of its other peers, and outside the families whose other addresses
+// are permitted.
+func (n *Network) policy(consumer string, peer, others []string, outside []family) *networkingv1.NetworkPolicySpec {
 	same := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: consumer,
 	}}}}
@@ -91,32 +139,40 @@ func (n *Network) policy(
 	for _, cidr := range n.DNS {
 		dns = append(dns, block(cidr.String()))
 	}
-	var outside []networkingv1.NetworkPolicyPeer
-	for _, family := range families {
-		outside = append(outside, block(family.all, n.inside(family.all, family.linkLocal, ranges)...))
-	}
-	return &networkingv1.NetworkPolicySpec{
+	spec := &networkingv1.NetworkPolicySpec{
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress:     ingress,
 		Egress: []networkingv1.NetworkPolicyEgressRule{
 			{To: same}, {To: dns, Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP), port(corev1.ProtocolTCP)}},
-			{To: outside},
 		},
 	}
+	// A rule without peers would permit all addresses.
+	if len(outside) > 0 {
+		var blocks []networkingv1.NetworkPolicyPeer
+		for _, f := range outside {
+			blocks = append(blocks, block(f.all, n.inside(f, others)...))
+		}
+		spec.Egress = append(spec.Egress, networkingv1.NetworkPolicyEgressRule{To: blocks})
+	}
+	return spec
 }
 
-// inside returns the sorted CIDRs of a family that pods do not reach as addresses outside of the cluster.
-func (n *Network) inside(family, linkLocal string, ranges []v1alpha1.ClusterRange) []string {
-	of := netip.MustParsePrefix(family).Addr()
-	cidrs := []string{linkLocal}
+// closed reports whether a NetworkPolicy of policy permits no addresses outside of the cluster.
+func closed(spec *networkingv1.NetworkPolicySpec) bool { return len(spec.Egress) == 2 }
+
+// inside returns the sorted CIDRs of a family that pods do not reach as addresses outside of the cluster, which include
+// others.
+func (n *Network) inside(f family, others []string) []string {
+	of := netip.MustParsePrefix(f.all).Addr()
+	cidrs := []string{f.linkLocal}
 	add := func(prefix netip.Prefix) {
 		if prefix.Addr().Is4() == of.Is4() && prefix.Bits() > 0 {
 			cidrs = append(cidrs, prefix.Masked().String())
 		}
 	}
-	for _, own := range ranges {
-		// The registry has validated the CIDRs of a ClusterInfo.
-		if prefix, err := netip.ParsePrefix(own.CIDR); err == nil {
+	for _, cidr := range others {
+		// The registry has validated the CIDRs of a ClusterInfo and of a TunnelEndpoint.
+		if prefix, err := netip.ParsePrefix(cidr); err == nil {
 			add(prefix)
 		}
 	}
@@ -143,8 +199,14 @@ func port(protocol corev1.Protocol) networkingv1.NetworkPolicyPort {
 	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: ptr.To(intstr.FromInt32(dnsPort))}
 }
 
-// ensureIsolation ensures the NetworkPolicy of a remote namespace, or that it has none.
+// ensureIsolation ensures the NetworkPolicy of a remote namespace and that its consumer has none there, or, if its pods
+// are not isolated, that there is no such NetworkPolicy.
 func (r *Reconciler) ensureIsolation(ctx context.Context, t tenant, namespace string) error {
+	if t.isolation != nil {
+		if err := r.deleteReflected(ctx, namespace); err != nil {
+			return err
+		}
+	}
 	current := &networkingv1.NetworkPolicy{}
 	err := r.policies.Get(ctx, client.ObjectKey{Namespace: namespace, Name: policyName}, current)
 	switch {
@@ -163,6 +225,7 @@ func (r *Reconciler) ensureIsolation(ctx context.Context, t tenant, namespace st
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating the NetworkPolicy of remote namespace %s: %w", namespace, err)
 		}
+		r.warnIfClosed(t, namespace)
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the NetworkPolicy of remote namespace %s: %w", namespace, err)
@@ -176,6 +239,34 @@ func (r *Reconciler) ensureIsolation(ctx context.Context, t tenant, namespace st
 	// RBAC allows update, and not patch.
 	if err := r.Client.Update(ctx, changed); err != nil {
 		return fmt.Errorf("updating the NetworkPolicy of remote namespace %s: %w", namespace, err)
+	}
+	r.warnIfClosed(t, namespace)
+	return nil
+}
+
+// warnIfClosed emits an event if the NetworkPolicy of a remote namespace permits no addresses outside of the cluster.
+func (r *Reconciler) warnIfClosed(t tenant, namespace string) {
+	if closed(t.isolation) {
+		r.Events.Eventf(t.cluster, corev1.EventTypeWarning, reasonRangesUnknown, rangesUnknownMessage, namespace)
+	}
+}
+
+// deleteReflected deletes the NetworkPolicies that a consumer reflected to a remote namespace. NetworkPolicies add up,
+// so that each could permit what the isolation does not. The namespace has the annotation with which federation-peers
+// refuses new ones.
+func (r *Reconciler) deleteReflected(ctx context.Context, namespace string) error {
+	var reflected networkingv1.NetworkPolicyList
+	err := r.reflected.List(ctx, &reflected, client.InNamespace(namespace),
+		client.MatchingLabelsSelector{Selector: ofAPeer})
+	if err != nil {
+		return fmt.Errorf("listing the NetworkPolicies of remote namespace %s: %w", namespace, err)
+	}
+	for i := range reflected.Items {
+		if policy := &reflected.Items[i]; policy.DeletionTimestamp.IsZero() {
+			if err := kit.Delete(ctx, r.Client, policy); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

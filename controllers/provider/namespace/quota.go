@@ -100,6 +100,21 @@ func boundOf(current, offered, used, objects corev1.ResourceList) corev1.Resourc
 	return bound
 }
 
+// emptyingBound returns the limits of the ResourceQuota of a remote namespace that is being deleted: no pods, and no
+// limit above those in current and objects. Its other objects exist until the end, and the consumer may request the
+// namespace again.
+func emptyingBound(current, objects corev1.ResourceList) corev1.ResourceList {
+	bound := corev1.ResourceList{}
+	maps.Copy(bound, current)
+	for name, limit := range objects {
+		if old, limited := bound[name]; !limited || limit.Cmp(old) < 0 {
+			bound[name] = limit
+		}
+	}
+	bound[corev1.ResourcePods] = resource.Quantity{}
+	return bound
+}
+
 // quotaResource returns the name that a resource of nodes has in a ResourceQuota, and whether it has one.
 func quotaResource(name corev1.ResourceName) (corev1.ResourceName, bool) {
 	switch {
@@ -116,10 +131,10 @@ func quotaResource(name corev1.ResourceName) (corev1.ResourceName, bool) {
 // refused.
 func inForce(quota *corev1.ResourceQuota) bool { return len(quota.Status.Hard) > 0 }
 
-// ensureQuota ensures the ResourceQuota of a remote namespace with the limits of boundOf, and reports whether
-// it is in force.
+// ensureQuota ensures the ResourceQuota of a remote namespace with the limits that bound returns for its current ones,
+// which are nil if it does not exist. It reports whether the ResourceQuota is in force.
 func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace string,
-	offered, used, objects corev1.ResourceList,
+	bound func(current corev1.ResourceList) corev1.ResourceList,
 ) (bool, error) {
 	current := &corev1.ResourceQuota{}
 	err := r.quotas.Get(ctx, client.ObjectKey{Namespace: namespace, Name: quotaName}, current)
@@ -132,7 +147,7 @@ func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace 
 					v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: foreignCluster,
 				},
 			},
-			Spec: corev1.ResourceQuotaSpec{Hard: boundOf(nil, offered, used, objects)},
+			Spec: corev1.ResourceQuotaSpec{Hard: bound(nil)},
 		})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return false, fmt.Errorf("creating the resource quota of remote namespace %s: %w", namespace, err)
@@ -142,7 +157,7 @@ func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace 
 	if err != nil {
 		return false, fmt.Errorf("reading the resource quota of remote namespace %s: %w", namespace, err)
 	}
-	if hard := boundOf(current.Spec.Hard, offered, used, objects); !equality.Semantic.DeepEqual(current.Spec.Hard, hard) {
+	if hard := bound(current.Spec.Hard); !equality.Semantic.DeepEqual(current.Spec.Hard, hard) {
 		changed := current.DeepCopy()
 		changed.Spec.Hard = hard
 		// RBAC allows update, and not patch.

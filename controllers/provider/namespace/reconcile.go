@@ -61,7 +61,7 @@ func (r *Reconciler) reconcile(ctx context.Context, foreignCluster string) (time
 		if requested.keep(namespace) {
 			continue
 		}
-		after, volumes, err := r.tearDown(ctx, foreignCluster, namespace)
+		after, volumes, err := r.tearDown(ctx, t, namespace)
 		kept[namespace.Name] = volumes
 		failed = append(failed, err)
 		if after > 0 && (again == 0 || after < again) {
@@ -91,6 +91,9 @@ type tenant struct {
 	cluster *v1alpha1.ForeignCluster
 	// maps are the consumer's NamespaceMaps, the oldest first; none if the incoming direction is disabled.
 	maps []*v1alpha1.NamespaceMap
+	// permitted reports whether an offer to the consumer exists that is not withdrawn. Otherwise, the consumer gets no
+	// new remote namespaces.
+	permitted bool
 	// offered is the limit for the quota of each remote namespace, and used the usage of the consumer's pods
 	// in all of them; nil if nothing is offered.
 	offered, used corev1.ResourceList
@@ -128,6 +131,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 		return t, fmt.Errorf("listing the resource offers of %s: %w", foreignCluster, err)
 	}
 	t.offered, t.classes = quotaOf(offers.Items), classesOf(cluster, r.ExternalNames, r.Network.Access)
+	t.permitted = slices.ContainsFunc(offers.Items, stands)
 	t.objects = trust.Objects(cluster, r.Objects)
 	t.maxNamespaces = trust.MaxRemoteNamespaces(cluster, r.MaxNamespaces)
 	if trust.Network(cluster, r.Network.Access) == v1alpha1.NetworkIsolated {
@@ -136,7 +140,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 			return t, err
 		}
 	}
-	if slices.ContainsFunc(offers.Items, stands) {
+	if t.permitted {
 		var err error
 		if t.used, err = r.usedBy(ctx, foreignCluster); err != nil {
 			return t, err

@@ -46,13 +46,13 @@ const (
 //
 // A namespace with ShadowVolumeClaims is kept without pods, because neither a timeout nor the orphanTTL
 // deletes data. tearDown returns the names of the first ShadowVolumeClaims.
-func (r *Reconciler) tearDown(ctx context.Context, foreignCluster string, namespace *corev1.Namespace,
+func (r *Reconciler) tearDown(ctx context.Context, t tenant, namespace *corev1.Namespace,
 ) (time.Duration, []string, error) {
 	if !namespace.DeletionTimestamp.IsZero() {
 		return 0, nil, nil
 	}
 	for _, kind := range []contents{r.shadowPods(namespace.Name), r.pods(namespace.Name)} {
-		left, err := r.empty(ctx, foreignCluster, namespace.Name, kind)
+		left, err := r.empty(ctx, t, namespace.Name, kind)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -135,7 +135,7 @@ func (r *Reconciler) pods(namespace string) contents {
 
 // empty deletes the objects of one kind in a namespace, and reports whether some of them remain. It reads the
 // API server, because not all of them are cached.
-func (r *Reconciler) empty(ctx context.Context, foreignCluster, namespace string, c contents) (bool, error) {
+func (r *Reconciler) empty(ctx context.Context, t tenant, namespace string, c contents) (bool, error) {
 	if err := r.Live.List(ctx, c.list, client.InNamespace(namespace)); err != nil {
 		return false, fmt.Errorf("listing the %s of remote namespace %s: %w", c.kind, namespace, err)
 	}
@@ -159,7 +159,8 @@ func (r *Reconciler) empty(ctx context.Context, foreignCluster, namespace string
 		// Controllers may still create pods in the namespace, and a consumer that has not observed the
 		// deletion may create ShadowPods.
 		left = true
-		if _, err = r.ensureQuota(ctx, foreignCluster, namespace, quotaOf(nil), nil, nil); err == nil {
+		bound := func(current corev1.ResourceList) corev1.ResourceList { return emptyingBound(current, t.objects) }
+		if _, err = r.ensureQuota(ctx, t.foreignCluster, namespace, bound); err == nil {
 			err = c.remove(ctx)
 		}
 	case !left && late && c.shorten != nil:

@@ -5,6 +5,7 @@ package namespace
 
 import (
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -69,6 +70,72 @@ func TestRemoteNamespaceIsEmptiedBeforeItIsDeleted(t *testing.T) {
 			}
 			if (again > 0) != test.again {
 				t.Errorf("reconciled again after %s", again)
+			}
+		})
+	}
+}
+
+// A ResourceQuota deletes nothing: objects that a consumer could create during a deletion without a limit would stay
+// once it requests the namespace again.
+func TestDeletionRaisesNoLimitOfARemoteNamespace(t *testing.T) {
+	const nodePorts, secrets = corev1.ResourceServicesNodePorts, "count/secrets"
+	limits := func(nodePort, secret string) corev1.ResourceList {
+		return resources(string(nodePorts), nodePort, secrets, secret)
+	}
+	disabled := foreignCluster()
+	disabled.Spec.Incoming = v1alpha1.PeeringDisabled
+	permitted := foreignCluster()
+	permitted.Spec.IncomingPolicy.Objects = limits("5", "10")
+	with := func(list corev1.ResourceList, pairs ...string) corev1.ResourceList {
+		maps.Copy(list, resources(pairs...))
+		return list
+	}
+	for _, test := range []struct {
+		name string
+		fc   *v1alpha1.ForeignCluster
+		// quota are the limits before the deletion; nil if there is no ResourceQuota.
+		quota corev1.ResourceList
+		want  corev1.ResourceList
+		// again are the limits after the namespace is requested again; nil if it cannot be.
+		again corev1.ResourceList
+	}{
+		{"limits of objects", permitted, with(limits("5", "10"), "pods", "10", "requests.cpu", "2"),
+			with(limits("5", "10"), "pods", "0", "requests.cpu", "2"),
+			with(limits("5", "10"), "pods", "10", "requests.cpu", "2")},
+		{"limits that changed meanwhile", permitted, with(limits("0", "20"), "pods", "10"),
+			with(limits("0", "10"), "pods", "0"), with(limits("5", "10"), "pods", "10", "requests.cpu", "2")},
+		{"no limits of objects before", permitted, resources("pods", "10"), with(limits("5", "10"), "pods", "0"),
+			with(limits("5", "10"), "pods", "10", "requests.cpu", "2")},
+		{"no ResourceQuota", permitted, nil, with(limits("5", "10"), "pods", "0"),
+			with(limits("5", "10"), "pods", "10", "requests.cpu", "2")},
+		{"disabled peering", disabled, with(limits("0", "10"), "pods", "10"), with(limits("0", "10"), "pods", "0"), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			objects := []client.Object{
+				test.fc.DeepCopy(), tenantNamespace(), binding(naming.TenantNamespace("milan"), tenantBinding, consumer),
+				requesting(), offer(), remoteNamespace("bakery", "bakery"), aPod(),
+			}
+			if test.quota != nil {
+				objects = append(objects, quotaIn("bakery", test.quota))
+			}
+			c := kittest.New(t, objects...)
+			r := newReconciler(c)
+			pass(t, r)
+			hard := func() corev1.ResourceList {
+				return kittest.Read(c, "bakery", quotaName, &corev1.ResourceQuota{}).Spec.Hard
+			}
+			if diff := cmp.Diff(test.want, hard()); diff != "" {
+				t.Errorf("limits during the deletion (-want +got):\n%s", diff)
+			}
+			if test.again == nil {
+				return
+			}
+			kittest.Change(c, naming.TenantNamespace("milan"), "rome", &v1alpha1.NamespaceMap{}, func(m *v1alpha1.NamespaceMap) {
+				m.Spec = requesting("bakery").Spec
+			})
+			pass(t, r)
+			if diff := cmp.Diff(test.again, hard()); diff != "" {
+				t.Errorf("limits of a namespace that is requested again (-want +got):\n%s", diff)
 			}
 		})
 	}

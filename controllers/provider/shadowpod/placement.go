@@ -15,6 +15,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/provider/offer"
 )
@@ -30,9 +31,11 @@ type Placement struct {
 // Placer selects the nodes on which pods of consumers run, and limits what the pods may set.
 type Placer interface {
 	// Place returns the placement of a pod of the consumer foreignCluster. offeredNode is the node of the
-	// offer that the pod was scheduled to; empty if the offer lists no nodes.
+	// offer that the pod was scheduled to; empty if the offer lists no nodes. It fails if the ForeignCluster does not
+	// exist.
 	Place(ctx context.Context, foreignCluster, offeredNode string) (Placement, error)
-	// Limits returns the limits for pods of the consumer foreignCluster.
+	// Limits returns the limits for pods of the consumer foreignCluster. They are the strictest ones if the ForeignCluster
+	// does not exist.
 	Limits(ctx context.Context, foreignCluster string) (Limits, error)
 }
 
@@ -76,6 +79,10 @@ func (n *Nodes) Place(ctx context.Context, foreignCluster, offeredNode string) (
 	if err != nil {
 		return Placement{}, err
 	}
+	if cluster == nil {
+		return Placement{}, fmt.Errorf("placing a pod: ForeignCluster %s does not exist, so no node is shared with it",
+			foreignCluster)
+	}
 	shared := n.policy.SharedNodes(&cluster.Spec.IncomingPolicy)
 	if offeredNode == "" {
 		return Placement{Labels: shared}, nil
@@ -101,19 +108,16 @@ func (n *Nodes) Limits(ctx context.Context, foreignCluster string) (Limits, erro
 	if err != nil {
 		return Limits{}, err
 	}
+	if cluster == nil {
+		return Limits{Policy: trust.Strictest()}, nil
+	}
 	return Limits{
 		Policy: n.policy.PodLimits(cluster),
 		Evict:  cluster.Spec.IncomingPolicy.RefusedPods == v1alpha1.RefusedPodsEvict,
 	}, nil
 }
 
-// foreignCluster returns a ForeignCluster. It may be deleted before the last pods of the consumer. Then the result is
-// empty, and only the policy of the installation applies.
+// foreignCluster returns a ForeignCluster; nil if it was deleted before the last pods of the consumer.
 func (n *Nodes) foreignCluster(ctx context.Context, name string) (*v1alpha1.ForeignCluster, error) {
-	cluster := &v1alpha1.ForeignCluster{}
-	err := n.cluster.Get(ctx, types.NamespacedName{Name: name}, cluster)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading ForeignCluster %s: %w", name, err)
-	}
-	return cluster, nil
+	return read(ctx, n.cluster, types.NamespacedName{Name: name}, &v1alpha1.ForeignCluster{})
 }

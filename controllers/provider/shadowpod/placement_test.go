@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/provider/offer"
 )
@@ -38,7 +39,6 @@ func TestPodsRunOnSharedNodesWithTheLabelsOfTheOffer(t *testing.T) {
 		{"an offered node", "rome", node,
 			Placement{Labels: map[string]string{"shared": "rome", corev1.LabelTopologyZone: "north"}}},
 		{"a node that is not offered any more", "rome", "ffffffffffffffff", Placement{Labels: map[string]string{"shared": "rome"}}},
-		{"no ForeignCluster", "naples", "", Placement{Labels: map[string]string{"shared": "all"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := nodes.Place(t.Context(), test.foreignCluster, test.offeredNode)
@@ -49,5 +49,20 @@ func TestPodsRunOnSharedNodesWithTheLabelsOfTheOffer(t *testing.T) {
 				t.Errorf("placement (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A ForeignCluster may be deleted before the last pods of its consumer. Without it, the trust in the consumer is unknown.
+func TestDeletedConsumerRunsNoNewPods(t *testing.T) {
+	nodes := &Nodes{cluster: kittest.New(t), policy: &offer.Policy{}}
+	if place, err := nodes.Place(t.Context(), "naples", ""); err == nil {
+		t.Errorf("a pod is placed on nodes with labels %v", place.Labels)
+	}
+	limits, err := nodes.Limits(t.Context(), "naples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(trust.Strictest(), limits); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 }
