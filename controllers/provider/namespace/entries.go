@@ -19,7 +19,7 @@ import (
 // maxEntries is the maximum number of remote namespaces that one consumer may request.
 const maxEntries = 1000
 
-// noOfferMessage is the message of an entry whose consumer has no offer. Its argument is the name of the ForeignCluster.
+// noOfferMessage is the message of an entry whose consumer has no offer, with the name of the ForeignCluster.
 const noOfferMessage = "the provider creates no namespace before it has made an offer: see the answer to the " +
 	"ResourceRequest. To permit it, the provider's administrator sets spec.incomingPolicy.decision of ForeignCluster %s " +
 	"to Accept, or creates a ResourceOffer"
