@@ -36,13 +36,15 @@ func Of(fc *v1alpha1.ForeignCluster) v1alpha1.PeeringTrust {
 }
 
 // RefuseName returns an error if a consumer must not select a name for a remote namespace. Names that end with the short
-// ID of the consumer, which the mapping DefaultName generates, are permitted.
+// ID of the consumer, which the mapping DefaultName generates, are permitted unless they are domains: a consumer can
+// search for a cluster ID with a certain short ID.
 func RefuseName(fc *v1alpha1.ForeignCluster, installation []string, name string) error {
 	names := Names(fc, installation)
+	generated := strings.HasSuffix(name, "-"+naming.ShortID(fc.Spec.ClusterID))
 	switch {
-	case strings.HasSuffix(name, "-"+naming.ShortID(fc.Spec.ClusterID)), slices.Contains(names, name):
+	case slices.Contains(names, name):
 		return nil
-	case !pattern.MatchesAny(names, name):
+	case !generated && !pattern.MatchesAny(names, name):
 		return fmt.Errorf("the provider does not permit the name %s: use the mapping DefaultName, or have the provider's "+
 			"administrator add the name to spec.incomingPolicy.remoteNamespaces of ForeignCluster %s", name, fc.Name)
 	}

@@ -27,6 +27,8 @@ func consumer(trust v1alpha1.PeeringTrust, policy v1alpha1.IncomingPolicy) *v1al
 }
 
 func TestTenantsSelectOnlyListedNames(t *testing.T) {
+	// With some short IDs, this is a top-level domain, for example xn--90a3ac.
+	domain := "xn--" + naming.ShortID(romeID)
 	listed := func(names ...string) v1alpha1.IncomingPolicy { return v1alpha1.IncomingPolicy{RemoteNamespaces: names} }
 	for _, test := range []struct {
 		name         string
@@ -39,6 +41,10 @@ func TestTenantsSelectOnlyListedNames(t *testing.T) {
 			naming.UniqueRemoteNamespace("external-secrets", "rome", romeID), ""},
 		{"a generated name of another cluster", consumer(v1alpha1.TrustTenant, listed()), nil,
 			naming.UniqueRemoteNamespace("web", "rome", "b7f1c9d2-8a31-4c5e-b3f6-2d9e8c7a6f22"), "use the mapping DefaultName"},
+		{"a domain that ends like a generated name", consumer(v1alpha1.TrustTenant, listed()), nil, domain,
+			"top-level domain"},
+		{"such a domain, same owner", consumer(v1alpha1.TrustSameOwner, listed()), nil, domain, "top-level domain"},
+		{"such a domain that is listed", consumer(v1alpha1.TrustTenant, listed(domain)), nil, domain, ""},
 		{"a well-known name", consumer(v1alpha1.TrustTenant, listed()), nil, "external-secrets",
 			"spec.incomingPolicy.remoteNamespaces of ForeignCluster rome"},
 		{"a name that the ForeignCluster lists", consumer(v1alpha1.TrustTenant, listed("team-a-*")), nil, "team-a-web", ""},
