@@ -128,6 +128,10 @@ func TestPodsAreWithinTheLimits(t *testing.T) {
 	grace := func(seconds int64) corev1.PodTemplateSpec {
 		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &seconds}}
 	}
+	onlyOne := tolerating("dedicated")
+	onlyOne.Spec.Tolerations[0] = corev1.Toleration{Key: "dedicated", Value: "a", Effect: corev1.TaintEffectNoSchedule}
+	otherValue := annotated("k8s.v1.cni.cncf.io/networks")
+	otherValue.Annotations["k8s.v1.cni.cncf.io/networks"] = "y"
 	for _, test := range []struct {
 		name   string
 		policy *v1alpha1.PodPolicy
@@ -143,7 +147,13 @@ func TestPodsAreWithinTheLimits(t *testing.T) {
 		{"a taint before an update", tenant, tolerating("dedicated"), ptr.To(tolerating("dedicated")), ""},
 		{"a taint of an update", tenant, tolerating("dedicated", "gpu"), ptr.To(tolerating("dedicated")),
 			"spec.tolerations[1].key"},
+		{"a changed toleration of a taint before an update", tenant, tolerating("dedicated"), &onlyOne,
+			"spec.tolerations[0].key"},
 		{"a network", tenant, annotated("k8s.v1.cni.cncf.io/networks"), nil,
+			"metadata.annotations[k8s.v1.cni.cncf.io/networks]"},
+		{"a network before an update", tenant, annotated("k8s.v1.cni.cncf.io/networks"),
+			ptr.To(annotated("k8s.v1.cni.cncf.io/networks")), ""},
+		{"another network before an update", tenant, annotated("k8s.v1.cni.cncf.io/networks"), &otherValue,
 			"metadata.annotations[k8s.v1.cni.cncf.io/networks]"},
 		{"a permitted network", gpu, annotated("k8s.v1.cni.cncf.io/networks"), nil, ""},
 		{"a label of an identity", tenant, labelled("azure.workload.identity/use"), nil,
