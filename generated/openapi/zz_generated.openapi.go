@@ -22558,7 +22558,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 					},
 					"pods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pods limits what pods of the consumer may set. If it does not exist, they may set everything that is permitted in any peering.",
+							Description: "pods informs the consumer about the limits for its pods. The provider enforces the limits of its ForeignCluster, whatever the offer states.",
 							Ref:         ref(v1alpha1.PodPolicy{}.OpenAPIModelName()),
 						},
 					},

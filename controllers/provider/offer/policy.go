@@ -66,10 +66,8 @@ type Policy struct {
 	// that they reach in addition to those in kube-system.
 	NetworkAccess                  string
 	NetworkIngressFrom, NetworkDNS []string
-	// Tolerations, RuntimeClasses, MetadataKeys and MaxGracePeriodSeconds limit what pods of consumers may set, as the
-	// fields of v1alpha1.PodPolicy. The trust in a consumer determines those that are empty or 0.
-	Tolerations, RuntimeClasses, MetadataKeys []string
-	MaxGracePeriodSeconds                     int64
+	// PodFlags limit what pods of consumers may set.
+	trust.PodFlags
 }
 
 // alwaysOffered are the keys of the node labels that offers of shape PerNode always include.
@@ -82,7 +80,7 @@ const maxNodeLabels = 8
 // flagOfferKinds is the name of the flag that sets Policy.ReflectedKinds.
 const flagOfferKinds = "policy-reflected-kinds"
 
-// Names of the flags that set Policy.RemoteNamespaces and the limits for pods.
+// Names of the flags that set Policy.RemoteNamespaces and other limits.
 const (
 	flagRemoteNamespaces = "policy-remote-namespaces"
 	flagNetworkAccess    = "policy-network-access"
@@ -90,10 +88,6 @@ const (
 	flagDNS              = "policy-network-dns"
 	flagObjects          = "policy-objects"
 	flagExternalNames    = "policy-external-names"
-	flagTolerations      = "policy-pods-tolerations"
-	flagRuntimeClasses   = "policy-pods-runtime-classes"
-	flagMetadataKeys     = "policy-pods-metadata-keys"
-	flagMaxGracePeriod   = "policy-pods-max-grace-period-seconds"
 )
 
 // flagExternalVolumeTypes and flagExternalCSIDrivers are the names of the flags that set
@@ -130,17 +124,6 @@ func (p *Policy) ObjectLimits() corev1.ResourceList {
 		}
 	}
 	return limits
-}
-
-// PodLimits returns the limits for pods of a consumer; nil if it has none.
-func (p *Policy) PodLimits(fc *v1alpha1.ForeignCluster) *v1alpha1.PodPolicy {
-	installation := v1alpha1.PodPolicy{
-		Tolerations: p.Tolerations, RuntimeClasses: p.RuntimeClasses, MetadataKeys: p.MetadataKeys,
-	}
-	if p.MaxGracePeriodSeconds > 0 {
-		installation.MaxGracePeriodSeconds = &p.MaxGracePeriodSeconds
-	}
-	return trust.Pods(fc, &installation)
 }
 
 // DefaultPolicy returns the defaults of the flags: each invited consumer is offered 90 percent of the
@@ -221,16 +204,5 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&p.ExternalNames, flagExternalNames, p.ExternalNames,
 		"DNS names that Services of type ExternalName of consumers may have, with at most one * each, for example "+
 			"*.example.com. If empty, trust Tenant permits none, and SameOwner any.")
-	fs.StringSliceVar(&p.Tolerations, flagTolerations, p.Tolerations,
-		"Keys of the taints that pods of consumers may tolerate, with at most one * each, for example nvidia.com/*. If "+
-			"empty, trust Tenant permits none, and SameOwner all.")
-	fs.StringSliceVar(&p.RuntimeClasses, flagRuntimeClasses, p.RuntimeClasses,
-		"RuntimeClasses that pods of consumers may use; the first is the default of pods without one. If empty, trust "+
-			"Tenant permits none, and SameOwner all.")
-	fs.StringSliceVar(&p.MetadataKeys, flagMetadataKeys, p.MetadataKeys,
-		"Keys of labels and annotations, with at most one * each, that pods of consumers may have although they control "+
-			"components of this cluster. If empty, trust Tenant permits none, and SameOwner all.")
-	fs.Int64Var(&p.MaxGracePeriodSeconds, flagMaxGracePeriod, p.MaxGracePeriodSeconds,
-		"Maximum termination grace period of pods of consumers, in seconds. If 0, trust Tenant permits 3600, and SameOwner "+
-			"any.")
+	p.PodFlags.AddFlags(fs)
 }

@@ -93,16 +93,13 @@ func (p *Policy) Validate() []error {
 	return append(errs, problems...)
 }
 
-// validatePatterns returns an error for each invalid name of a remote namespace, and each invalid limit for pods.
+// validatePatterns returns an error for each invalid name of a remote namespace, and each other invalid limit.
 func (p *Policy) validatePatterns() []error {
 	var errs []error
 	for _, err := range slices.Concat(
 		federationvalidation.RemoteNamespaces(p.RemoteNamespaces, field.NewPath("--"+flagRemoteNamespaces)),
 		federationvalidation.Objects(p.ObjectLimits(), field.NewPath("--"+flagObjects)),
 		federationvalidation.ExternalNames(p.ExternalNames, field.NewPath("--"+flagExternalNames)),
-		federationvalidation.KeyPatterns(p.Tolerations, field.NewPath("--"+flagTolerations)),
-		federationvalidation.RuntimeClasses(p.RuntimeClasses, field.NewPath("--"+flagRuntimeClasses)),
-		federationvalidation.KeyPatterns(p.MetadataKeys, field.NewPath("--"+flagMetadataKeys)),
 	) {
 		errs = append(errs, err)
 	}
@@ -126,11 +123,7 @@ func (p *Policy) validatePatterns() []error {
 			errs = append(errs, fmt.Errorf("--%s %s=%s: must be a number", flagObjects, name, value))
 		}
 	}
-	if problem := federationvalidation.InvalidMaxGracePeriod(p.MaxGracePeriodSeconds); problem != "" &&
-		p.MaxGracePeriodSeconds != 0 {
-		errs = append(errs, fmt.Errorf("--%s %d: %s", flagMaxGracePeriod, p.MaxGracePeriodSeconds, problem))
-	}
-	return errs
+	return append(errs, p.PodFlags.Validate()...)
 }
 
 // validateExternalVolumes returns an error for each invalid external volume.

@@ -26,7 +26,8 @@ import (
 // shadow pod itself and cost storage, watch traffic and CPU, although all fields have one writer, the virtual kubelet.
 type attributed struct {
 	Strategy
-	quotas *podquota.Quotas
+	quotas   *podquota.Quotas
+	limitsOf LimitsOf
 }
 
 // PrepareForCreate drops managed fields and sets the consumer of a new shadow pod.

@@ -23,6 +23,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/apiserver/plan"
+	"liqo.io/federation/apiserver/trust"
 )
 
 // maxPods is the maximum number of pods of a namespace that a plan considers.
@@ -43,6 +44,8 @@ type Reader struct {
 	Volumes, Offloadings Lister
 	// ShadowPods is the store of ShadowPods. Only BeyondLimits reads it.
 	ShadowPods Lister
+	// Pods are the limits for pods of consumers that the flags of this server set.
+	Pods trust.PodFlags
 	// Kube is the client of the local cluster's Kubernetes API.
 	Kube kubernetes.Interface
 	// ClusterName and ClusterID identify the local cluster.
