@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -84,12 +86,22 @@ var tenantObjects = corev1.ResourceList{
 	corev1.ResourceServicesLoadBalancers: {},
 }
 
+// tenantReflected is the limit for each other kind that may be reflected.
+var tenantReflected = resource.MustParse("100")
+
 // Objects returns the maximum number of objects of a consumer in each remote namespace, by the names of a
 // ResourceQuota. Each is that of spec.incomingPolicy.objects of its ForeignCluster or, if it has none, of the
-// installation or, if that has none, of the trust.
-func Objects(fc *v1alpha1.ForeignCluster, installation corev1.ResourceList) corev1.ResourceList {
+// installation or, if that has none, of the trust. reflected are the kinds, in addition to the built-in ones, that the
+// consumer may reflect.
+func Objects(
+	fc *v1alpha1.ForeignCluster, installation corev1.ResourceList, reflected []metav1.GroupVersionResource,
+) corev1.ResourceList {
 	most := corev1.ResourceList{}
 	if Of(fc) == v1alpha1.TrustTenant {
+		for _, kind := range reflected {
+			counted := schema.GroupResource{Group: kind.Group, Resource: kind.Resource}
+			most[corev1.ResourceName("count/"+counted.String())] = tenantReflected
+		}
 		maps.Copy(most, tenantObjects)
 	}
 	maps.Copy(most, installation)

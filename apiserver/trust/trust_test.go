@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -99,6 +100,43 @@ func TestLimitsComeFromForeignClusterInstallationAndTrust(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, Pods(test.fc, test.installation)); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestObjectsOfTenantsAreLimited(t *testing.T) {
+	certificates := []metav1.GroupVersionResource{{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}}
+	const counted = "count/certificates.cert-manager.io"
+	objects := func(number string) v1alpha1.IncomingPolicy {
+		return v1alpha1.IncomingPolicy{Objects: corev1.ResourceList{counted: resource.MustParse(number)}}
+	}
+	for _, test := range []struct {
+		name         string
+		fc           *v1alpha1.ForeignCluster
+		installation corev1.ResourceList
+		// want is the limit of each name; empty if there is none.
+		want map[corev1.ResourceName]string
+	}{
+		{"tenant", consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}), nil,
+			map[corev1.ResourceName]string{counted: "100", "count/secrets": "100", "services.nodeports": "0"}},
+		{"tenant and installation", consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}),
+			corev1.ResourceList{counted: resource.MustParse("5")}, map[corev1.ResourceName]string{counted: "5"}},
+		{"all three", consumer(v1alpha1.TrustTenant, objects("7")), corev1.ResourceList{counted: resource.MustParse("5")},
+			map[corev1.ResourceName]string{counted: "7", "count/ingresses.networking.k8s.io": "20"}},
+		{"same owner", consumer(v1alpha1.TrustSameOwner, v1alpha1.IncomingPolicy{}), nil,
+			map[corev1.ResourceName]string{counted: "", "count/secrets": "", "services.nodeports": ""}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := Objects(test.fc, test.installation, certificates)
+			for name, want := range test.want {
+				text := ""
+				if limit, found := got[name]; found {
+					text = limit.String()
+				}
+				if text != want {
+					t.Errorf("%s: got %q, want %q", name, text, want)
+				}
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -59,9 +60,11 @@ type Reconciler struct {
 	// Reserved are the namespaces of this installation, which are never remote namespaces.
 	Reserved []string
 	// Names and ExternalNames are patterns of the names that consumers may select for remote namespaces and Services, and
-	// Objects are limits of the number of objects; see package trust.
+	// Objects are limits of the number of objects; see package trust. Reflected are the kinds, in addition to the built-in
+	// ones, that consumers may reflect.
 	Names, ExternalNames []string
 	Objects              corev1.ResourceList
+	Reflected            []metav1.GroupVersionResource
 	// Network has the settings about what pods of consumers reach.
 	Network Network
 	// Account is the ServiceAccount of the controllers, which may create pods in remote namespaces.

@@ -126,7 +126,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 		return t, fmt.Errorf("listing the resource offers of %s: %w", foreignCluster, err)
 	}
 	t.offered, t.classes = quotaOf(offers.Items), classesOf(cluster, r.ExternalNames, r.Network.Access)
-	t.objects = trust.Objects(cluster, r.Objects)
+	t.objects = trust.Objects(cluster, r.Objects, r.Reflected)
 	if trust.Network(cluster, r.Network.Access) == v1alpha1.NetworkIsolated {
 		var err error
 		if t.isolation, err = r.isolation(ctx, cluster); err != nil {

@@ -97,8 +97,8 @@ const (
 	flagExternalCSIDrivers  = "policy-external-volumes-csi-drivers"
 )
 
-// kinds returns the parsed ReflectedKinds. Validate has reported invalid ones.
-func (p *Policy) kinds() []metav1.GroupVersionResource {
+// Kinds returns the parsed ReflectedKinds. Validate has reported invalid ones.
+func (p *Policy) Kinds() []metav1.GroupVersionResource {
 	kinds, _ := reflection.ParseKinds(flagOfferKinds, p.ReflectedKinds)
 	return kinds
 }
@@ -200,7 +200,8 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.StringToStringVar(&p.Objects, flagObjects, p.Objects,
 		"Maximum number of objects of a consumer in each remote namespace, by the names of a ResourceQuota, for example "+
 			"count/configmaps=500,services.nodeports=10. For what is not listed, trust Tenant permits 100 ConfigMaps, 100 "+
-			"Secrets, 100 Services, 20 Ingresses, and no node ports and load balancers.")
+			"Secrets, 100 Services, 20 Ingresses, 100 objects of each other kind in --policy-reflected-kinds, and no node "+
+			"ports and load balancers.")
 	fs.StringSliceVar(&p.ExternalNames, flagExternalNames, p.ExternalNames,
 		"DNS names that Services of type ExternalName of consumers may have, with at most one * each, for example "+
 			"*.example.com. If empty, trust Tenant permits none, and SameOwner any.")
