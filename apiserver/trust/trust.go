@@ -109,6 +109,18 @@ func Objects(
 	return most
 }
 
+// tenantObjectBytes is the maximum size of an object with trust Tenant.
+const tenantObjectBytes = 128 << 10
+
+// MaxObjectBytes returns the maximum size of an object of a consumer, in bytes; 0 if it is not limited. It is that of
+// the installation or, if that is 0, of the trust.
+func MaxObjectBytes(fc *v1alpha1.ForeignCluster, installation int64) int64 {
+	if installation == 0 && Of(fc) == v1alpha1.TrustTenant {
+		return tenantObjectBytes
+	}
+	return installation
+}
+
 // Pods returns the limits for pods of a consumer; nil if it has none. Each field is that of spec.incomingPolicy.pods of
 // its ForeignCluster or, if it is empty, of the installation or, if that is empty, of the trust.
 func Pods(fc *v1alpha1.ForeignCluster, installation *v1alpha1.PodPolicy) *v1alpha1.PodPolicy {

@@ -27,6 +27,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -65,6 +66,10 @@ type Reconciler struct {
 	Names, ExternalNames []string
 	Objects              corev1.ResourceList
 	Reflected            []metav1.GroupVersionResource
+	// MaxObjectBytes is the maximum size of an object of a consumer; 0 leaves it to the trust. Pods are the limits for
+	// pods, of which those for labels and annotations apply to other objects, too.
+	MaxObjectBytes int64
+	Pods           trust.PodFlags
 	// Network has the settings about what pods of consumers reach.
 	Network Network
 	// Account is the ServiceAccount of the controllers, which may create pods in remote namespaces.

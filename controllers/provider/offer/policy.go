@@ -58,6 +58,9 @@ type Policy struct {
 	// Objects is the maximum number of objects of a consumer in each remote namespace, by the names of a ResourceQuota.
 	// The trust in the consumer determines those that are not listed.
 	Objects map[string]string
+	// MaxObjectBytes is the maximum size of an object of a consumer, in bytes. If it is 0, the trust in the consumer
+	// determines it.
+	MaxObjectBytes int64
 	// ExternalNames are patterns of the names that Services of type ExternalName of consumers may have. If it is empty,
 	// consumers with trust Tenant may have none, and others any.
 	ExternalNames []string
@@ -86,6 +89,7 @@ const (
 	flagNetworkAccess    = "policy-network-access"
 	flagIngressFrom      = "policy-network-ingress-from"
 	flagDNS              = "policy-network-dns"
+	flagMaxObjectBytes   = "policy-max-object-bytes"
 	flagObjects          = "policy-objects"
 	flagExternalNames    = "policy-external-names"
 )
@@ -202,6 +206,9 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 			"count/configmaps=500,services.nodeports=10. For what is not listed, trust Tenant permits 100 ConfigMaps, 100 "+
 			"Secrets, 100 Services, 20 Ingresses, 100 objects of each other kind in --policy-reflected-kinds, and no node "+
 			"ports and load balancers.")
+	fs.Int64Var(&p.MaxObjectBytes, flagMaxObjectBytes, p.MaxObjectBytes,
+		"Maximum size of each ConfigMap, Secret, Service, Ingress and object of --policy-reflected-kinds of a consumer, in "+
+			"bytes, at least 4096. If 0, trust Tenant permits 131072, and SameOwner any.")
 	fs.StringSliceVar(&p.ExternalNames, flagExternalNames, p.ExternalNames,
 		"DNS names that Services of type ExternalName of consumers may have, with at most one * each, for example "+
 			"*.example.com. If empty, trust Tenant permits none, and SameOwner any.")

@@ -68,6 +68,7 @@ func initRemoteNamespace(ctx context.Context, config *Config) error {
 		Reserved:  []string{config.Options.Namespace, config.Options.InvitationNamespace},
 		Names:     config.Options.Policy.RemoteNamespaces, ExternalNames: config.Options.Policy.ExternalNames,
 		Objects: config.Options.Policy.ObjectLimits(), Reflected: config.Options.Policy.Kinds(),
+		MaxObjectBytes: config.Options.Policy.MaxObjectBytes, Pods: config.Options.Policy.PodFlags,
 		Network: namespace.Network{
 			Access:      v1alpha1.NetworkAccess(config.Options.Policy.NetworkAccess),
 			IngressFrom: config.Options.Policy.NetworkIngressFrom,
