@@ -102,6 +102,7 @@ func TestReservedNamesAreRefused(t *testing.T) {
 		"np":                    true,
 		"ck":                    true,
 		"xn--p1ai":              true,
+		"xn--new-to-the-list":   true,
 		"internal":              true,
 		"svc":                   true,
 		"local":                 true,

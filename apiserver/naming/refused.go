@@ -54,14 +54,18 @@ func RefuseDomain(name string) error {
 	if !isDomain(name) {
 		return nil
 	}
-	return fmt.Errorf("the name %s is a top-level domain, so that Services of the namespace would replace hosts of "+
-		"that domain in the cluster DNS of the provider: use another name, for example by the mapping DefaultName, or "+
+	return fmt.Errorf("the name %s is a top-level domain or has the form of one, so that Services of the namespace would "+
+		"replace hosts of that domain in the cluster DNS of the provider: use another name, for example by the mapping DefaultName, or "+
 		"have the provider's administrator list it in spec.incomingPolicy.remoteNamespaces of the ForeignCluster", name)
 }
 
-// isDomain reports whether a name is a top-level domain or another public suffix.
+// internationalPrefix is the prefix of domains that are not ASCII (RFC 5891).
+const internationalPrefix = "xn--"
+
+// isDomain reports whether a name is a top-level domain or another public suffix. Top-level domains that are not ASCII
+// may be newer than the list.
 func isDomain(name string) bool {
-	if slices.Contains(domains, name) {
+	if slices.Contains(domains, name) || strings.HasPrefix(name, internationalPrefix) {
 		return true
 	}
 	// For some countries the list contains only second-level suffixes, so a subdomain is looked up.

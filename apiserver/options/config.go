@@ -92,6 +92,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 		AdvertisedCA:        advertisedCA,
 		OwnCA:               ownCA,
 		Trust:               federation.PeeringTrust(o.Trust),
+		Pods:                o.Pods,
 	}
 	return config, nil
 }

@@ -20,6 +20,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/server"
 	"liqo.io/federation/apiserver/storage"
+	"liqo.io/federation/apiserver/trust"
 )
 
 // DefaultDataDir is the default directory for the data of the embedded etcd.
@@ -76,6 +77,8 @@ type Options struct {
 
 	// Trust is spec.trust of new ForeignClusters without one: Tenant or SameOwner.
 	Trust string
+	// Pods are the limits for pods of consumers.
+	Pods trust.PodFlags
 
 	// Serving is the address, the port and the certificate for HTTPS.
 	Serving *genericoptions.SecureServingOptionsWithLoopback
@@ -165,6 +168,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.Trust, "policy-trust", o.Trust,
 		"What new peers, and pods of their users, may do in this cluster, unless spec.trust of their ForeignCluster or of "+
 			"their invitation is set: Tenant (peers of other owners) or SameOwner.")
+	o.Pods.AddFlags(fs)
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
 		"Kubeconfig file of this cluster. Empty uses the ServiceAccount of the pod.")
 

@@ -70,6 +70,7 @@ func (o *Options) validateCluster() []error {
 	if !slices.Contains(trusts, o.Trust) {
 		errs = append(errs, fmt.Errorf("--policy-trust %q: must be one of %v", o.Trust, trusts))
 	}
+	errs = append(errs, o.Pods.Validate()...)
 	if o.AdvertisedServer != "" {
 		if err := serverURL(o.AdvertisedServer); err != nil {
 			errs = append(errs, fmt.Errorf("--server %q: %w", o.AdvertisedServer, err))

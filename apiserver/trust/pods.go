@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -34,7 +35,9 @@ func Refusals(
 	errs = append(errs, keys(policy, pod.Annotations, old.Annotations, metadata.Child("annotations"), remedy)...)
 	for i, toleration := range pod.Spec.Tolerations {
 		if !ownTaint(toleration.Key) && !pattern.MatchesAny(policy.Tolerations, toleration.Key) &&
-			!slices.ContainsFunc(old.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == toleration.Key }) {
+			!slices.ContainsFunc(old.Spec.Tolerations, func(before corev1.Toleration) bool {
+				return apiequality.Semantic.DeepEqual(before, toleration)
+			}) {
 			errs = append(errs, field.Forbidden(specPath.Child("tolerations").Index(i).Child("key"),
 				"the provider does not permit tolerations of taint "+toleration.Key+remedy.in("tolerations")))
 		}
@@ -53,12 +56,14 @@ func Refusals(
 	return errs
 }
 
-// keys returns an error for each new key of labels or annotations that is refused.
+// keys returns an error for each new or changed label or annotation that is refused.
 func keys(policy *v1alpha1.PodPolicy, values, old map[string]string, path *field.Path, remedy remedy) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		_, before := old[key]
-		if handling, controls := podspec.HandlingOf(key, policy.MetadataKeys); handling == podspec.MetadataRefused && !before {
+		if before, found := old[key]; found && before == values[key] {
+			continue
+		}
+		if handling, controls := podspec.HandlingOf(key, policy.MetadataKeys); handling == podspec.MetadataRefused {
 			errs = append(errs, field.Forbidden(path.Key(key), "it controls "+controls+" of the provider"+
 				remedy.in("metadataKeys")))
 		}

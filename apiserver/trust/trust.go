@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -36,13 +38,15 @@ func Of(fc *v1alpha1.ForeignCluster) v1alpha1.PeeringTrust {
 }
 
 // RefuseName returns an error if a consumer must not select a name for a remote namespace. Names that end with the short
-// ID of the consumer, which the mapping DefaultName generates, are permitted.
+// ID of the consumer, which the mapping DefaultName generates, are permitted unless they are domains: a consumer can
+// search for a cluster ID with a certain short ID.
 func RefuseName(fc *v1alpha1.ForeignCluster, installation []string, name string) error {
 	names := Names(fc, installation)
+	generated := strings.HasSuffix(name, "-"+naming.ShortID(fc.Spec.ClusterID))
 	switch {
-	case strings.HasSuffix(name, "-"+naming.ShortID(fc.Spec.ClusterID)), slices.Contains(names, name):
+	case slices.Contains(names, name):
 		return nil
-	case !pattern.MatchesAny(names, name):
+	case !generated && !pattern.MatchesAny(names, name):
 		return fmt.Errorf("the provider does not permit the name %s: use the mapping DefaultName, or have the provider's "+
 			"administrator add the name to spec.incomingPolicy.remoteNamespaces of ForeignCluster %s", name, fc.Name)
 	}
@@ -111,17 +115,39 @@ var tenantObjects = corev1.ResourceList{
 	corev1.ResourceServicesLoadBalancers: {},
 }
 
+// tenantReflected is the limit for each other kind that may be reflected.
+var tenantReflected = resource.MustParse("100")
+
 // Objects returns the maximum number of objects of a consumer in each remote namespace, by the names of a
 // ResourceQuota. Each is that of spec.incomingPolicy.objects of its ForeignCluster or, if it has none, of the
-// installation or, if that has none, of the trust.
-func Objects(fc *v1alpha1.ForeignCluster, installation corev1.ResourceList) corev1.ResourceList {
+// installation or, if that has none, of the trust. reflected are the kinds, in addition to the built-in ones, that the
+// consumer may reflect.
+func Objects(
+	fc *v1alpha1.ForeignCluster, installation corev1.ResourceList, reflected []metav1.GroupVersionResource,
+) corev1.ResourceList {
 	most := corev1.ResourceList{}
 	if Of(fc) == v1alpha1.TrustTenant {
+		for _, kind := range reflected {
+			counted := schema.GroupResource{Group: kind.Group, Resource: kind.Resource}
+			most[corev1.ResourceName("count/"+counted.String())] = tenantReflected
+		}
 		maps.Copy(most, tenantObjects)
 	}
 	maps.Copy(most, installation)
 	maps.Copy(most, fc.Spec.IncomingPolicy.Objects)
 	return most
+}
+
+// tenantObjectBytes is the maximum size of an object with trust Tenant.
+const tenantObjectBytes = 128 << 10
+
+// MaxObjectBytes returns the maximum size of an object of a consumer, in bytes; 0 if it is not limited. It is that of
+// the installation or, if that is 0, of the trust.
+func MaxObjectBytes(fc *v1alpha1.ForeignCluster, installation int64) int64 {
+	if installation == 0 && Of(fc) == v1alpha1.TrustTenant {
+		return tenantObjectBytes
+	}
+	return installation
 }
 
 // Pods returns the limits for pods of a consumer; nil if it has none. Each field is that of spec.incomingPolicy.pods of

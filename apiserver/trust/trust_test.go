@@ -28,6 +28,8 @@ func consumer(trust v1alpha1.PeeringTrust, policy v1alpha1.IncomingPolicy) *v1al
 }
 
 func TestTenantsSelectOnlyListedNames(t *testing.T) {
+	// With some short IDs, this is a top-level domain, for example xn--90a3ac.
+	domain := "xn--" + naming.ShortID(romeID)
 	listed := func(names ...string) v1alpha1.IncomingPolicy { return v1alpha1.IncomingPolicy{RemoteNamespaces: names} }
 	for _, test := range []struct {
 		name         string
@@ -40,6 +42,10 @@ func TestTenantsSelectOnlyListedNames(t *testing.T) {
 			naming.UniqueRemoteNamespace("external-secrets", "rome", romeID), ""},
 		{"a generated name of another cluster", consumer(v1alpha1.TrustTenant, listed()), nil,
 			naming.UniqueRemoteNamespace("web", "rome", "b7f1c9d2-8a31-4c5e-b3f6-2d9e8c7a6f22"), "use the mapping DefaultName"},
+		{"a domain that ends like a generated name", consumer(v1alpha1.TrustTenant, listed()), nil, domain,
+			"top-level domain"},
+		{"such a domain, same owner", consumer(v1alpha1.TrustSameOwner, listed()), nil, domain, "top-level domain"},
+		{"such a domain that is listed", consumer(v1alpha1.TrustTenant, listed(domain)), nil, domain, ""},
 		{"a well-known name", consumer(v1alpha1.TrustTenant, listed()), nil, "external-secrets",
 			"spec.incomingPolicy.remoteNamespaces of ForeignCluster rome"},
 		{"a name that the ForeignCluster lists", consumer(v1alpha1.TrustTenant, listed("team-a-*")), nil, "team-a-web", ""},
@@ -99,34 +105,37 @@ func TestLimitsComeFromForeignClusterInstallationAndTrust(t *testing.T) {
 	}
 }
 
-func TestNumbersOfObjectsComeFromForeignClusterInstallationAndTrust(t *testing.T) {
-	const configMaps, ports = "count/configmaps", corev1.ResourceServicesNodePorts
-	of := func(trust v1alpha1.PeeringTrust, list corev1.ResourceList) *v1alpha1.ForeignCluster {
-		return consumer(trust, v1alpha1.IncomingPolicy{Objects: list})
-	}
-	one := func(name corev1.ResourceName, quantity string) corev1.ResourceList {
-		return corev1.ResourceList{name: resource.MustParse(quantity)}
+func TestObjectsOfTenantsAreLimited(t *testing.T) {
+	certificates := []metav1.GroupVersionResource{{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}}
+	const counted = "count/certificates.cert-manager.io"
+	objects := func(number string) v1alpha1.IncomingPolicy {
+		return v1alpha1.IncomingPolicy{Objects: corev1.ResourceList{counted: resource.MustParse(number)}}
 	}
 	for _, test := range []struct {
 		name         string
 		fc           *v1alpha1.ForeignCluster
 		installation corev1.ResourceList
-		// configMaps and ports are the maximum numbers; empty if there is none.
-		configMaps, ports string
+		// want is the limit of each name; empty if there is none.
+		want map[corev1.ResourceName]string
 	}{
-		{"tenant", of(v1alpha1.TrustTenant, nil), nil, "100", "0"},
-		{"same owner", of(v1alpha1.TrustSameOwner, nil), nil, "", ""},
-		{"version v0.1.0", of("", nil), nil, "", ""},
-		{"tenant and installation", of(v1alpha1.TrustTenant, nil), one(ports, "3"), "100", "3"},
-		{"same owner and installation", of(v1alpha1.TrustSameOwner, nil), one(configMaps, "7"), "7", ""},
-		{"all three", of(v1alpha1.TrustTenant, one(ports, "5")), one(ports, "3"), "100", "5"},
+		{"tenant", consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}), nil,
+			map[corev1.ResourceName]string{counted: "100", "count/secrets": "100", "services.nodeports": "0"}},
+		{"tenant and installation", consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}),
+			corev1.ResourceList{counted: resource.MustParse("5")}, map[corev1.ResourceName]string{counted: "5"}},
+		{"all three", consumer(v1alpha1.TrustTenant, objects("7")), corev1.ResourceList{counted: resource.MustParse("5")},
+			map[corev1.ResourceName]string{counted: "7", "count/ingresses.networking.k8s.io": "20"}},
+		{"same owner", consumer(v1alpha1.TrustSameOwner, v1alpha1.IncomingPolicy{}), nil,
+			map[corev1.ResourceName]string{counted: "", "count/secrets": "", "services.nodeports": ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			most := Objects(test.fc, test.installation)
-			for name, want := range map[corev1.ResourceName]string{configMaps: test.configMaps, ports: test.ports} {
-				quantity, limited := most[name]
-				if limited != (want != "") || limited && quantity.String() != want {
-					t.Errorf("%s: got %s, %t, want %q", name, &quantity, limited, want)
+			got := Objects(test.fc, test.installation, certificates)
+			for name, want := range test.want {
+				text := ""
+				if limit, found := got[name]; found {
+					text = limit.String()
+				}
+				if text != want {
+					t.Errorf("%s: got %q, want %q", name, text, want)
 				}
 			}
 		})
@@ -207,6 +216,10 @@ func TestPodsAreWithinTheLimits(t *testing.T) {
 	grace := func(seconds int64) corev1.PodTemplateSpec {
 		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &seconds}}
 	}
+	onlyOne := tolerating("dedicated")
+	onlyOne.Spec.Tolerations[0] = corev1.Toleration{Key: "dedicated", Value: "a", Effect: corev1.TaintEffectNoSchedule}
+	otherValue := annotated("k8s.v1.cni.cncf.io/networks")
+	otherValue.Annotations["k8s.v1.cni.cncf.io/networks"] = "y"
 	for _, test := range []struct {
 		name   string
 		policy *v1alpha1.PodPolicy
@@ -222,7 +235,13 @@ func TestPodsAreWithinTheLimits(t *testing.T) {
 		{"a taint before an update", tenant, tolerating("dedicated"), ptr.To(tolerating("dedicated")), ""},
 		{"a taint of an update", tenant, tolerating("dedicated", "gpu"), ptr.To(tolerating("dedicated")),
 			"spec.tolerations[1].key"},
+		{"a changed toleration of a taint before an update", tenant, tolerating("dedicated"), &onlyOne,
+			"spec.tolerations[0].key"},
 		{"a network", tenant, annotated("k8s.v1.cni.cncf.io/networks"), nil,
+			"metadata.annotations[k8s.v1.cni.cncf.io/networks]"},
+		{"a network before an update", tenant, annotated("k8s.v1.cni.cncf.io/networks"),
+			ptr.To(annotated("k8s.v1.cni.cncf.io/networks")), ""},
+		{"another network before an update", tenant, annotated("k8s.v1.cni.cncf.io/networks"), &otherValue,
 			"metadata.annotations[k8s.v1.cni.cncf.io/networks]"},
 		{"a permitted network", gpu, annotated("k8s.v1.cni.cncf.io/networks"), nil, ""},
 		{"a label of an identity", tenant, labelled("azure.workload.identity/use"), nil,

@@ -19400,7 +19400,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"objects": {
 						SchemaProps: spec.SchemaProps{
-							Description: "objects is the maximum number of objects of the consumer in each remote namespace, by the names of a ResourceQuota: count/<resource>.<group>, for example count/configmaps, services.loadbalancers and services.nodeports. At most 32. Numbers that are not listed use the value policy.objects of the installation. For what is not listed there, too, trust Tenant permits 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, and no node ports and load balancers, and trust SameOwner any number.",
+							Description: "objects is the maximum number of objects of the consumer in each remote namespace, by the names of a ResourceQuota: count/<resource>.<group>, for example count/configmaps, services.loadbalancers and services.nodeports. At most 32. Numbers that are not listed use the value policy.objects of the installation. For what is not listed there, too, trust Tenant permits 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, 100 objects of each other reflected kind, and no node ports and load balancers, and trust SameOwner any number.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -22112,7 +22112,7 @@ func schema_apiserver_apis_federation_v1alpha1_PodPolicy(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "metadataKeys are keys of labels and annotations that pods may have although they control components of the provider, each with at most one *, which stands for any characters, for example sidecar.istio.io/*. At most 64. Other keys are not affected.",
+							Description: "metadataKeys are keys of labels and annotations that pods and reflected objects may have although they control components of the provider, each with at most one *, which stands for any characters, for example sidecar.istio.io/*. At most 64. Other keys are not affected.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22558,7 +22558,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 					},
 					"pods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pods limits what pods of the consumer may set. If it does not exist, they may set everything that is permitted in any peering.",
+							Description: "pods informs the consumer about the limits for its pods. The provider enforces the limits of its ForeignCluster, whatever the offer states.",
 							Ref:         ref(v1alpha1.PodPolicy{}.OpenAPIModelName()),
 						},
 					},

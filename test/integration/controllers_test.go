@@ -103,7 +103,9 @@ func (allNodes) Place(_ context.Context, _, offered string) (shadowpod.Placement
 	return shadowpod.Placement{}, nil
 }
 
-func (allNodes) Limits(context.Context, string) (shadowpod.Limits, error) { return shadowpod.Limits{}, nil }
+func (allNodes) Limits(context.Context, string) (shadowpod.Limits, error) {
+	return shadowpod.Limits{}, nil
+}
 
 // shadowPods adds the controller of ShadowPods to a manager.
 func shadowPods(manager ctrl.Manager) error {

@@ -241,7 +241,7 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 		{"offloads a remote namespace", "namespace of the system or of a peering", patchNamespace(remote, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
 		{"annotates an offloaded namespace with accounts", "", patchNamespace(shop, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
 		{"annotates a remote namespace with classes", "", patchNamespace(remote, `{"metadata":{"annotations":{"federation.liqo.io/ingress-classes":"a,b"}}}`)},
-		{"annotates a remote namespace with what its consumer may do", "", patchNamespace(remote, `{"metadata":{"annotations":{"federation.liqo.io/external-names":"*.example.com","federation.liqo.io/network-access":"Isolated"}}}`)},
+		{"annotates a remote namespace with what its consumer may do", "", patchNamespace(remote, `{"metadata":{"annotations":{"federation.liqo.io/external-names":"*.example.com","federation.liqo.io/network-access":"Isolated","federation.liqo.io/max-object-bytes":"131072","federation.liqo.io/metadata-keys":""}}}`)},
 		{"annotates a remote namespace with accounts", "only annotation offloading.liqo.io/accounts", patchNamespace(remote, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
 		{"annotates another namespace with classes", "only annotation offloading.liqo.io/accounts", patchNamespace(shop, `{"metadata":{"annotations":{"federation.liqo.io/load-balancer-classes":"a"}}}`)},
 		{"sets other annotations of a namespace", "only annotation offloading.liqo.io/accounts", patchNamespace(shop, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},

@@ -5,6 +5,7 @@ package integration
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -264,6 +265,102 @@ func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 		{"a NetworkPolicy of isolated pods", "must not write NetworkPolicies", permit(closed, reflected)},
 		{"another plugin's policy, where pods are not isolated", "", permitOther(open)},
 		{"another plugin's policy of isolated pods", "must not write NetworkPolicies", permitOther(closed)},
+	})
+}
+
+// Objects of a tenant are stored in the etcd of the provider, and controllers of the provider read them.
+func TestPoliciesLimitTheObjectsOfTenants(t *testing.T) {
+	env := framework.Get(t)
+	installPolicies(t, env)
+	open := makeNamespaceOf(t, env, "remote-of-large-objects", v1alpha1.RoleRemoteNamespace, "siena")
+	limited := makeNamespaceOf(t, env, "remote-of-small-objects", v1alpha1.RoleRemoteNamespace, "siena")
+	const most = 128 << 10
+	text := func(size int) string { return strings.Repeat("x", size) }
+	configMap := func(data, annotations map[string]string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new", Annotations: annotations}, Data: data}
+	}
+	large := configMap(map[string]string{"a": text(2 * most)}, map[string]string{"kubed.appscode.com/sync": ""})
+	large.Name = "before"
+	must(t)(env.Kube.CoreV1().ConfigMaps(limited).Create(t.Context(), large, metav1.CreateOptions{}))
+	env.Kubectl(t, "", "annotate", "namespace", limited, v1alpha1.AnnotationMaxObjectBytes+"="+strconv.Itoa(most),
+		v1alpha1.AnnotationMetadataKeys+"=grafana_dashboard,metallb.io/*")
+
+	const name = "peer-of-objects"
+	for _, namespace := range []string{open, limited} {
+		env.Grant(t, name, namespace, rbacv1.PolicyRule{APIGroups: []string{"", "networking.k8s.io"},
+			Verbs: []string{"get", "create", "patch"}, Resources: []string{"configmaps", "secrets", "services", "ingresses"}})
+	}
+	kube := kubeOf(t, env.User(t, name, v1alpha1.PeerGroup))
+	create := func(namespace string, made *corev1.ConfigMap) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.CoreV1().ConfigMaps(namespace).Create(ctx, made, dryCreate)
+			return err
+		}
+	}
+	annotated := func(key string) func(context.Context) error {
+		return create(limited, configMap(nil, map[string]string{key: "x"}))
+	}
+	patch := func(patch string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.CoreV1().ConfigMaps(limited).Patch(ctx, "before", types.MergePatchType, []byte(patch), dryPatch)
+			return err
+		}
+	}
+	secret := func(size int) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := kube.CoreV1().Secrets(limited).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "new"},
+				Data: map[string][]byte{"a": []byte(text(size))}}, dryCreate)
+			return err
+		}
+	}
+	many := map[string]string{}
+	for i := range 100_000 {
+		many[strconv.Itoa(i)] = ""
+	}
+	const refused, key = "the value policy.maxObjectBytes", "spec.incomingPolicy.pods.metadataKeys"
+	expect(t, []attempt{
+		{"a large object, where sizes are not limited", "",
+			create(open, configMap(map[string]string{"a": text(900_000)}, nil))},
+		{"an object of half the size", "", create(limited, configMap(map[string]string{"a": text(most / 2)}, nil))},
+		{"a larger object", refused, create(limited, configMap(map[string]string{"a": text(most)}, nil))},
+		{"an object of the maximum of Kubernetes", refused,
+			create(limited, configMap(map[string]string{"a": text(900_000)}, nil))},
+		{"a text of characters with several bytes", refused,
+			create(limited, configMap(map[string]string{"a": strings.Repeat("€", most/2)}, nil))},
+		{"an object with many keys", refused, create(limited, configMap(many, nil))},
+		{"binary data", refused, create(limited, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new"},
+			BinaryData: map[string][]byte{"a": []byte(text(most))}})},
+		{"large annotations", refused, create(limited, configMap(nil, map[string]string{"example.com/a": text(most)}))},
+		{"a secret of half the size", "", secret(most / 2)},
+		{"a larger secret", refused, secret(most)},
+		{"an ingress with large annotations", refused, func(ctx context.Context) error {
+			made := ingressTo("new")
+			made.Annotations = map[string]string{"example.com/a": text(most)}
+			_, err := kube.NetworkingV1().Ingresses(limited).Create(ctx, made, dryCreate)
+			return err
+		}},
+		{"an object of another kind", "", func(ctx context.Context) error {
+			_, err := kube.CoreV1().Services(limited).Create(ctx, service("new", nil), dryCreate)
+			return err
+		}},
+		{"a large object that becomes smaller", "", patch(`{"data":{"a":"` + text(most) + `"}}`)},
+		{"a large object that becomes larger", refused, patch(`{"data":{"b":"` + text(4096) + `"}}`)},
+
+		{"any key, where keys are not limited", "",
+			create(open, configMap(nil, map[string]string{"reflector.v1.k8s.emberstack.com/reflection-allowed": "true"}))},
+		{"a key of its own", "", annotated("example.com/team")},
+		{"a copy in other namespaces", key, annotated("reflector.v1.k8s.emberstack.com/reflection-allowed")},
+		{"a copy in other namespaces by another controller", key, annotated("replicator.v1.mittwald.de/replicate-to")},
+		{"a permitted key", "", annotated("grafana_dashboard")},
+		{"a key that is not permitted", key, annotated("grafana_datasource")},
+		{"a key that a pattern permits", "", annotated("metallb.io/address-pool")},
+		{"a label", key, create(limited, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new",
+			Labels: map[string]string{"grafana_alert": "1"}}})},
+		{"a part of the configuration of an ingress controller", key,
+			annotated("nginx.ingress.kubernetes.io/server-snippet")},
+		{"other settings of an ingress controller", "", annotated("nginx.ingress.kubernetes.io/rewrite-target")},
+		{"an unchanged key", "", patch(`{"metadata":{"labels":{"a":"b"}},"data":{"a":""}}`)},
+		{"a changed key", key, patch(`{"metadata":{"annotations":{"kubed.appscode.com/sync":"b"}},"data":{"a":""}}`)},
 	})
 }
 

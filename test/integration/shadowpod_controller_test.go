@@ -383,6 +383,18 @@ func TestUnmanagedPodIsNotChanged(t *testing.T) {
 
 func TestChangesOfAShadowPodReachItsPod(t *testing.T) {
 	s := newStage(t)
+	// Without a ForeignCluster, whose trust is SameOwner here, the toleration would be refused.
+	clusters := s.federation.FederationV1alpha1().ForeignClusters()
+	must(t)(clusters.Create(t.Context(), &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}},
+		metav1.CreateOptions{}))
+	undo(t, func(ctx context.Context) error {
+		if err := clusters.Delete(ctx, s.namespace, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		_, err := clusters.Patch(ctx, s.namespace, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{})
+		return ignoreNotFound(err)
+	})
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	first := s.pod(t, "web")
 	// Annotations that the provider's components set must be kept.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,12 +19,10 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// classesOf returns the annotations of a consumer's remote namespaces with the classes and external names that its
-// objects may use, and with what its pods reach. A nil value means that the flags of this installation apply to
-// classes, that external names are not limited, and that pods are not isolated.
-func classesOf(
-	fc *v1alpha1.ForeignCluster, installation []string, network v1alpha1.NetworkAccess,
-) map[string]*string {
+// classesOf returns the annotations of a consumer's remote namespaces with the classes, external names, sizes, labels
+// and annotations that its objects may have, and with what its pods reach. A nil value means that the flags of this
+// installation apply to classes, that the others are not limited, and that pods are not isolated.
+func (r *Reconciler) classesOf(fc *v1alpha1.ForeignCluster) map[string]*string {
 	classes := map[string]*string{}
 	settings := &fc.Spec.IncomingPolicy
 	for key, names := range map[string][]string{
@@ -37,10 +36,17 @@ func classesOf(
 		}
 	}
 	classes[v1alpha1.AnnotationNetworkAccess], classes[v1alpha1.AnnotationExternalNames] = nil, nil
-	if access := trust.Network(fc, network); access == v1alpha1.NetworkIsolated {
+	classes[v1alpha1.AnnotationMaxObjectBytes], classes[v1alpha1.AnnotationMetadataKeys] = nil, nil
+	if most := trust.MaxObjectBytes(fc, r.MaxObjectBytes); most > 0 {
+		classes[v1alpha1.AnnotationMaxObjectBytes] = ptr.To(strconv.FormatInt(most, 10))
+	}
+	if limits := r.Pods.PodLimits(fc); limits != nil && !slices.Contains(limits.MetadataKeys, pattern.Any) {
+		classes[v1alpha1.AnnotationMetadataKeys] = ptr.To(strings.Join(limits.MetadataKeys, ","))
+	}
+	if access := trust.Network(fc, r.Network.Access); access == v1alpha1.NetworkIsolated {
 		classes[v1alpha1.AnnotationNetworkAccess] = ptr.To(string(access))
 	}
-	if external := trust.ExternalNames(fc, installation); !slices.Contains(external, pattern.Any) {
+	if external := trust.ExternalNames(fc, r.ExternalNames); !slices.Contains(external, pattern.Any) {
 		joined := strings.Join(external, ",")
 		classes[v1alpha1.AnnotationExternalNames] = &joined
 	}

@@ -12,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -26,6 +27,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -59,9 +61,15 @@ type Reconciler struct {
 	// Reserved are the namespaces of this installation, which are never remote namespaces.
 	Reserved []string
 	// Names and ExternalNames are patterns of the names that consumers may select for remote namespaces and Services, and
-	// Objects are limits of the number of objects; see package trust.
+	// Objects are limits of the number of objects; see package trust. Reflected are the kinds, in addition to the built-in
+	// ones, that consumers may reflect.
 	Names, ExternalNames []string
 	Objects              corev1.ResourceList
+	Reflected            []metav1.GroupVersionResource
+	// MaxObjectBytes is the maximum size of an object of a consumer; 0 leaves it to the trust. Pods are the limits for
+	// pods, of which those for labels and annotations apply to other objects, too.
+	MaxObjectBytes int64
+	Pods           trust.PodFlags
 	// MaxNamespaces is the maximum number of remote namespaces of each consumer; see trust.MaxRemoteNamespaces.
 	MaxNamespaces int32
 	// Network has the settings about what pods of consumers reach.

@@ -130,9 +130,9 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 	if err := r.Client.List(ctx, &offers, client.InNamespace(t.namespace)); err != nil {
 		return t, fmt.Errorf("listing the resource offers of %s: %w", foreignCluster, err)
 	}
-	t.offered, t.classes = quotaOf(offers.Items), classesOf(cluster, r.ExternalNames, r.Network.Access)
+	t.offered, t.classes = quotaOf(offers.Items), r.classesOf(cluster)
 	t.permitted = slices.ContainsFunc(offers.Items, stands)
-	t.objects = trust.Objects(cluster, r.Objects)
+	t.objects = trust.Objects(cluster, r.Objects, r.Reflected)
 	t.maxNamespaces = trust.MaxRemoteNamespaces(cluster, r.MaxNamespaces)
 	if trust.Network(cluster, r.Network.Access) == v1alpha1.NetworkIsolated {
 		var err error

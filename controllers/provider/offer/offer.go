@@ -154,7 +154,7 @@ func (r *Reconciler) servedKinds(
 	ctx context.Context, before []metav1.GroupVersionResource,
 ) []metav1.GroupVersionResource {
 	var result []metav1.GroupVersionResource
-	for _, kind := range r.Policy.kinds() {
+	for _, kind := range r.Policy.Kinds() {
 		served, err := r.Kinds.Find(ctx, kind)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Discovery of a kind to offer failed", "kind", reflection.KindName(kind))

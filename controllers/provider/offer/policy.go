@@ -61,6 +61,9 @@ type Policy struct {
 	// Objects is the maximum number of objects of a consumer in each remote namespace, by the names of a ResourceQuota.
 	// The trust in the consumer determines those that are not listed.
 	Objects map[string]string
+	// MaxObjectBytes is the maximum size of an object of a consumer, in bytes. If it is 0, the trust in the consumer
+	// determines it.
+	MaxObjectBytes int64
 	// ExternalNames are patterns of the names that Services of type ExternalName of consumers may have. If it is empty,
 	// consumers with trust Tenant may have none, and others any.
 	ExternalNames []string
@@ -69,10 +72,8 @@ type Policy struct {
 	// that they reach in addition to those in kube-system.
 	NetworkAccess                  string
 	NetworkIngressFrom, NetworkDNS []string
-	// Tolerations, RuntimeClasses, MetadataKeys and MaxGracePeriodSeconds limit what pods of consumers may set, as the
-	// fields of v1alpha1.PodPolicy. The trust in a consumer determines those that are empty or 0.
-	Tolerations, RuntimeClasses, MetadataKeys []string
-	MaxGracePeriodSeconds                     int64
+	// PodFlags limit what pods of consumers may set.
+	trust.PodFlags
 }
 
 // alwaysOffered are the keys of the node labels that offers of shape PerNode always include.
@@ -85,19 +86,16 @@ const maxNodeLabels = 8
 // flagOfferKinds is the name of the flag that sets Policy.ReflectedKinds.
 const flagOfferKinds = "policy-reflected-kinds"
 
-// Names of the flags that set Policy.RemoteNamespaces and the limits for pods.
+// Names of the flags that set Policy.RemoteNamespaces and other limits.
 const (
 	flagRemoteNamespaces = "policy-remote-namespaces"
 	flagMaxNamespaces    = "policy-max-remote-namespaces"
 	flagNetworkAccess    = "policy-network-access"
 	flagIngressFrom      = "policy-network-ingress-from"
 	flagDNS              = "policy-network-dns"
+	flagMaxObjectBytes   = "policy-max-object-bytes"
 	flagObjects          = "policy-objects"
 	flagExternalNames    = "policy-external-names"
-	flagTolerations      = "policy-pods-tolerations"
-	flagRuntimeClasses   = "policy-pods-runtime-classes"
-	flagMetadataKeys     = "policy-pods-metadata-keys"
-	flagMaxGracePeriod   = "policy-pods-max-grace-period-seconds"
 )
 
 // flagExternalVolumeTypes and flagExternalCSIDrivers are the names of the flags that set
@@ -107,8 +105,8 @@ const (
 	flagExternalCSIDrivers  = "policy-external-volumes-csi-drivers"
 )
 
-// kinds returns the parsed ReflectedKinds. Validate has reported invalid ones.
-func (p *Policy) kinds() []metav1.GroupVersionResource {
+// Kinds returns the parsed ReflectedKinds. Validate has reported invalid ones.
+func (p *Policy) Kinds() []metav1.GroupVersionResource {
 	kinds, _ := reflection.ParseKinds(flagOfferKinds, p.ReflectedKinds)
 	return kinds
 }
@@ -134,17 +132,6 @@ func (p *Policy) ObjectLimits() corev1.ResourceList {
 		}
 	}
 	return limits
-}
-
-// PodLimits returns the limits for pods of a consumer; nil if it has none.
-func (p *Policy) PodLimits(fc *v1alpha1.ForeignCluster) *v1alpha1.PodPolicy {
-	installation := v1alpha1.PodPolicy{
-		Tolerations: p.Tolerations, RuntimeClasses: p.RuntimeClasses, MetadataKeys: p.MetadataKeys,
-	}
-	if p.MaxGracePeriodSeconds > 0 {
-		installation.MaxGracePeriodSeconds = &p.MaxGracePeriodSeconds
-	}
-	return trust.Pods(fc, &installation)
 }
 
 // DefaultPolicy returns the defaults of the flags: each invited consumer is offered 90 percent of the
@@ -223,20 +210,13 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.StringToStringVar(&p.Objects, flagObjects, p.Objects,
 		"Maximum number of objects of a consumer in each remote namespace, by the names of a ResourceQuota, for example "+
 			"count/configmaps=500,services.nodeports=10. For what is not listed, trust Tenant permits 100 ConfigMaps, 100 "+
-			"Secrets, 100 Services, 20 Ingresses, and no node ports and load balancers.")
+			"Secrets, 100 Services, 20 Ingresses, 100 objects of each other kind in --policy-reflected-kinds, and no node "+
+			"ports and load balancers.")
+	fs.Int64Var(&p.MaxObjectBytes, flagMaxObjectBytes, p.MaxObjectBytes,
+		"Maximum size of each ConfigMap, Secret, Service, Ingress and object of --policy-reflected-kinds of a consumer, in "+
+			"bytes, at least 4096. If 0, trust Tenant permits 131072, and SameOwner any.")
 	fs.StringSliceVar(&p.ExternalNames, flagExternalNames, p.ExternalNames,
 		"DNS names that Services of type ExternalName of consumers may have, with at most one * each, for example "+
 			"*.example.com. If empty, trust Tenant permits none, and SameOwner any.")
-	fs.StringSliceVar(&p.Tolerations, flagTolerations, p.Tolerations,
-		"Keys of the taints that pods of consumers may tolerate, with at most one * each, for example nvidia.com/*. If "+
-			"empty, trust Tenant permits none, and SameOwner all.")
-	fs.StringSliceVar(&p.RuntimeClasses, flagRuntimeClasses, p.RuntimeClasses,
-		"RuntimeClasses that pods of consumers may use; the first is the default of pods without one. If empty, trust "+
-			"Tenant permits none, and SameOwner all.")
-	fs.StringSliceVar(&p.MetadataKeys, flagMetadataKeys, p.MetadataKeys,
-		"Keys of labels and annotations, with at most one * each, that pods of consumers may have although they control "+
-			"components of this cluster. If empty, trust Tenant permits none, and SameOwner all.")
-	fs.Int64Var(&p.MaxGracePeriodSeconds, flagMaxGracePeriod, p.MaxGracePeriodSeconds,
-		"Maximum termination grace period of pods of consumers, in seconds. If 0, trust Tenant permits 3600, and SameOwner "+
-			"any.")
+	p.PodFlags.AddFlags(fs)
 }

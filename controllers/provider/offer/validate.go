@@ -19,6 +19,9 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
+// minObjectBytes is the minimum of Policy.MaxObjectBytes. The metadata of a reflected object have about 1 KiB.
+const minObjectBytes = 4096
+
 // Validate returns an error for each invalid field.
 func (p *Policy) Validate() []error {
 	var errs []error
@@ -93,18 +96,19 @@ func (p *Policy) Validate() []error {
 	return append(errs, problems...)
 }
 
-// validatePatterns returns an error for each invalid name of a remote namespace, and each invalid limit for pods.
+// validatePatterns returns an error for each invalid name of a remote namespace, and each other invalid limit.
 func (p *Policy) validatePatterns() []error {
 	var errs []error
 	for _, err := range slices.Concat(
 		federationvalidation.RemoteNamespaces(p.RemoteNamespaces, field.NewPath("--"+flagRemoteNamespaces)),
 		federationvalidation.Objects(p.ObjectLimits(), field.NewPath("--"+flagObjects)),
 		federationvalidation.ExternalNames(p.ExternalNames, field.NewPath("--"+flagExternalNames)),
-		federationvalidation.KeyPatterns(p.Tolerations, field.NewPath("--"+flagTolerations)),
-		federationvalidation.RuntimeClasses(p.RuntimeClasses, field.NewPath("--"+flagRuntimeClasses)),
-		federationvalidation.KeyPatterns(p.MetadataKeys, field.NewPath("--"+flagMetadataKeys)),
 	) {
 		errs = append(errs, err)
+	}
+	if p.MaxObjectBytes != 0 && p.MaxObjectBytes < minObjectBytes {
+		errs = append(errs, fmt.Errorf("--%s %d: must be 0 or at least %d", flagMaxObjectBytes, p.MaxObjectBytes,
+			minObjectBytes))
 	}
 	accesses := []v1alpha1.NetworkAccess{"", v1alpha1.NetworkIsolated, v1alpha1.NetworkOpen}
 	if !slices.Contains(accesses, v1alpha1.NetworkAccess(p.NetworkAccess)) {
@@ -129,11 +133,7 @@ func (p *Policy) validatePatterns() []error {
 			errs = append(errs, fmt.Errorf("--%s %s=%s: must be a number", flagObjects, name, value))
 		}
 	}
-	if problem := federationvalidation.InvalidMaxGracePeriod(p.MaxGracePeriodSeconds); problem != "" &&
-		p.MaxGracePeriodSeconds != 0 {
-		errs = append(errs, fmt.Errorf("--%s %d: %s", flagMaxGracePeriod, p.MaxGracePeriodSeconds, problem))
-	}
-	return errs
+	return append(errs, p.PodFlags.Validate()...)
 }
 
 // validateExternalVolumes returns an error for each invalid external volume.

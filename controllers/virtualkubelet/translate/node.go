@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -21,6 +22,12 @@ const (
 	labelExternalBalancers = "node.kubernetes.io/exclude-from-external-load-balancers"
 )
 
+// maxAllocatable is the maximum of each resource of a Node, in the unit in which kube-scheduler counts it. The scores
+// of its plugin NodeResourcesFit multiply amounts by MaxNodeScore, 100, in an int64
+// (pkg/scheduler/framework/plugins/noderesources/least_allocated.go). If that overflows, the score is invalid, and
+// kube-scheduler binds the pod to no node at all. The maximum permits the sum of a thousand nodes.
+const maxAllocatable = 1 << 53
+
 // NodeFacts has the parts of a Node that are not in its VirtualNode.
 type NodeFacts struct {
 	// Address and Port are the endpoint of the virtual kubelet's API.
@@ -32,7 +39,8 @@ type NodeFacts struct {
 	Ready corev1.NodeCondition
 }
 
-// Node returns the Node of a VirtualNode, with the taint TaintVirtualNode.
+// Node returns the Node of a VirtualNode, with the taint TaintVirtualNode. Resources, which the provider offers, are at
+// most maxAllocatable.
 func Node(vn *v1alpha1.VirtualNode, facts NodeFacts) *corev1.Node {
 	labels := maps.Clone(vn.Spec.Labels)
 	if labels == nil {
@@ -59,8 +67,8 @@ func Node(vn *v1alpha1.VirtualNode, facts NodeFacts) *corev1.Node {
 			Key: v1alpha1.TaintVirtualNode, Value: "true", Effect: corev1.TaintEffectNoExecute,
 		}}},
 		Status: corev1.NodeStatus{
-			Capacity:    vn.Spec.Resources.DeepCopy(),
-			Allocatable: vn.Spec.Resources.DeepCopy(),
+			Capacity:    bounded(vn.Spec.Resources),
+			Allocatable: bounded(vn.Spec.Resources),
 			Conditions:  []corev1.NodeCondition{facts.Ready},
 			Addresses: []corev1.NodeAddress{
 				{Type: corev1.NodeInternalIP, Address: facts.Address},
@@ -74,6 +82,21 @@ func Node(vn *v1alpha1.VirtualNode, facts NodeFacts) *corev1.Node {
 			},
 		},
 	}
+}
+
+// bounded returns a copy of resources with amounts of at most maxAllocatable: millicores of cpu, and units of others.
+func bounded(resources corev1.ResourceList) corev1.ResourceList {
+	bounded := resources.DeepCopy()
+	for name, quantity := range bounded {
+		most := resource.NewQuantity(maxAllocatable, quantity.Format)
+		if name == corev1.ResourceCPU {
+			most = resource.NewMilliQuantity(maxAllocatable, quantity.Format)
+		}
+		if quantity.Cmp(*most) > 0 {
+			bounded[name] = *most
+		}
+	}
+	return bounded
 }
 
 // SameNode reports whether two Nodes are equal except for heartbeat times.

@@ -14,6 +14,45 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
+// kube-scheduler multiplies amounts of Nodes by 100 in an int64.
+func TestAmountsOfANodeDoNotOverflowInTheScheduler(t *testing.T) {
+	const score = 100
+	for _, test := range []struct {
+		name          corev1.ResourceName
+		offered, want string
+	}{
+		{corev1.ResourceCPU, "300T", "9007199254740992m"},
+		{corev1.ResourceCPU, "1E", "9007199254740992m"},
+		{corev1.ResourceCPU, "7", "7"},
+		{corev1.ResourceMemory, "300P", "9007199254740992"},
+		{corev1.ResourceMemory, "8Pi", "8Pi"},
+		{corev1.ResourceEphemeralStorage, "4Ei", "8Pi"},
+		{corev1.ResourcePods, "9223372036854775807", "9007199254740992"},
+		{"nvidia.com/gpu", "1E", "9007199254740992"},
+		{"hugepages-2Mi", "1000E", "8Pi"},
+	} {
+		t.Run(string(test.name)+" "+test.offered, func(t *testing.T) {
+			vn := &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{
+				Resources: corev1.ResourceList{test.name: resource.MustParse(test.offered)},
+			}}
+			status := Node(vn, NodeFacts{}).Status
+			for _, list := range []corev1.ResourceList{status.Allocatable, status.Capacity} {
+				got := list[test.name]
+				if got.Cmp(resource.MustParse(test.want)) != 0 {
+					t.Errorf("got %s, want %s", got.String(), test.want)
+				}
+				amount := got.Value()
+				if test.name == corev1.ResourceCPU {
+					amount = got.MilliValue()
+				}
+				if amount*score/score != amount {
+					t.Errorf("%s overflows", got.String())
+				}
+			}
+		})
+	}
+}
+
 func TestNodeOfAVirtualNode(t *testing.T) {
 	resources := corev1.ResourceList{
 		corev1.ResourceCPU:  resource.MustParse("7"),

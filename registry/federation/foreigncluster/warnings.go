@@ -15,7 +15,6 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
@@ -88,8 +87,7 @@ func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *fed
 	}
 }
 
-// beyondLimits returns a warning about the pods of a consumer that its limits would refuse. The values under policy.pods
-// of the installation, which are not known here, may permit some of them.
+// beyondLimits returns a warning about the pods of a consumer that its limits would refuse.
 func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.ForeignCluster) []string {
 	external := &v1alpha1.ForeignCluster{}
 	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(cluster, external, nil); err != nil {
@@ -97,7 +95,7 @@ func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.Fo
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	names, err := plans.BeyondLimits(ctx, cluster.Name, trust.Pods(external, &v1alpha1.PodPolicy{}))
+	names, err := plans.BeyondLimits(ctx, cluster.Name, plans.Pods.PodLimits(external))
 	if err != nil || len(names) == 0 {
 		return nil
 	}
@@ -105,8 +103,8 @@ func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.Fo
 	if cluster.Spec.IncomingPolicy.RefusedPods == federation.RefusedPodsEvict {
 		result = "are refused, so that they are evicted"
 	}
-	return []string{fmt.Sprintf("spec.trust, spec.incomingPolicy.pods: %d running pods %s, unless the values under "+
-		"policy.pods permit them: %s", len(names), result, plan.Listed(names))}
+	return []string{fmt.Sprintf("spec.trust, spec.incomingPolicy.pods: %d running pods %s: %s",
+		len(names), result, plan.Listed(names))}
 }
 
 // deletion returns a function that warns about the volumes stored by the peer when its ForeignCluster is deleted.

@@ -131,11 +131,11 @@ func TestStricterTrustWarnsAboutRunningPods(t *testing.T) {
 	}
 	finished := pod("finished", "rome", 7200)
 	finished.Status.Phase = corev1.PodSucceeded
-	strategy := Kind("", plan.Reader{ShadowPods: subresourcetest.List(func() runtime.Object {
+	plans := plan.Reader{ShadowPods: subresourcetest.List(func() runtime.Object {
 		return &federation.ShadowPodList{Items: []federation.ShadowPod{
 			pod("slow", "rome", 7200), pod("quick", "rome", 30), pod("slow-too", "turin", 7200), finished,
 		}}
-	})}).Strategy(scheme)
+	})}
 	cluster := func(trust federation.PeeringTrust, most *int64) *federation.ForeignCluster {
 		cluster := &federation.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}
 		cluster.Spec.Trust, cluster.Spec.IncomingPolicy.Pods.MaxGracePeriodSeconds = trust, most
@@ -147,21 +147,26 @@ func TestStricterTrustWarnsAboutRunningPods(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		old, to *federation.ForeignCluster
+		// most is the period that the flags of the server permit; 0 if they do not limit it.
+		most int64
 		// warns is a part of the warning; empty if there is none.
 		warns string
 	}{
-		{"Tenant", cluster("", nil), cluster(federation.TrustTenant, nil), keep},
-		{"Tenant, evicting", cluster("", nil), evicting, evict},
-		{"evicting", cluster(federation.TrustTenant, nil), evicting, evict},
-		{"Tenant with a longer period", cluster("", nil), cluster(federation.TrustTenant, ptr.To[int64](7200)), ""},
-		{"SameOwner", cluster("", nil), cluster(federation.TrustSameOwner, nil), ""},
+		{"Tenant", cluster("", nil), cluster(federation.TrustTenant, nil), 0, keep},
+		{"Tenant, evicting", cluster("", nil), evicting, 0, evict},
+		{"evicting", cluster(federation.TrustTenant, nil), evicting, 0, evict},
+		{"Tenant with a longer period", cluster("", nil), cluster(federation.TrustTenant, ptr.To[int64](7200)), 0, ""},
+		{"Tenant with a longer period of the installation", cluster("", nil), cluster(federation.TrustTenant, nil), 7200, ""},
+		{"SameOwner", cluster("", nil), cluster(federation.TrustSameOwner, nil), 0, ""},
 		{
 			"a shorter period", cluster(federation.TrustSameOwner, nil),
-			cluster(federation.TrustSameOwner, ptr.To[int64](60)), keep,
+			cluster(federation.TrustSameOwner, ptr.To[int64](60)), 0, keep,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := strategy.WarningsOnUpdate(t.Context(), test.to, test.old)
+			plans := plans
+			plans.Pods.MaxGracePeriodSeconds = test.most
+			got := Kind("", plans).Strategy(scheme).WarningsOnUpdate(t.Context(), test.to, test.old)
 			warned := len(got) == 1 && strings.HasSuffix(got[0], ": shop/slow") && strings.Contains(got[0], test.warns)
 			if warned != (test.warns != "") || len(got) > 1 {
 				t.Errorf("got the warnings %q, want one about shop/slow with %q", got, test.warns)

@@ -26,6 +26,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/registry/federation/addressmapping"
@@ -85,6 +86,8 @@ type StorageProvider struct {
 	AdvertisedCA []byte
 	// Trust is spec.trust of new ForeignClusters without one.
 	Trust federation.PeeringTrust
+	// Pods are the limits for pods of consumers that the flags of this server set.
+	Pods trust.PodFlags
 	// OwnCA is the PEM-encoded CA bundle for the API server's certificate with its in-cluster name.
 	OwnCA []byte
 }
@@ -170,9 +173,13 @@ func (p StorageProvider) v1alpha1(
 ) (map[string]rest.Storage, error) {
 	table := &routes{provider: p, storages: map[string]rest.Storage{}}
 	volumes := stored(table, "virtualvolumes", virtualvolume.New)
-	shadowPods := stored(table, "shadowpods", shadowpod.New(quotas, p.remoteNamespaceOf))
-	clusters := stored(table, "foreignclusters", foreigncluster.Kind(p.Trust,
-		plan.Reader{Volumes: volumes, ShadowPods: shadowPods}).Storage)
+	var clusters *store.REST
+	limitsOf := func(ctx context.Context, consumer string) (*v1alpha1.PodPolicy, error) {
+		return p.podLimitsOf(ctx, clusters, consumer)
+	}
+	shadowPods := stored(table, "shadowpods", shadowpod.New(quotas, p.remoteNamespaceOf, limitsOf))
+	clusters = stored(table, "foreignclusters", foreigncluster.Kind(p.Trust,
+		plan.Reader{Volumes: volumes, ShadowPods: shadowPods, Pods: p.Pods}).Storage)
 	tokens := stored(table, "peeringtokens", peeringtoken.Kind.Storage)
 	identities := stored(table, "identityrequests", identityrequest.New(p.InvitationNamespace))
 	requests := stored(table, "resourcerequests", resourcerequest.Kind.Storage)
@@ -235,6 +242,26 @@ func (p StorageProvider) remoteNamespaceOf(ctx context.Context, name string) (st
 	}
 	return namespace.Labels[v1alpha1.LabelForeignCluster],
 		namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleRemoteNamespace, nil
+}
+
+// podLimitsOf returns the limits for pods of a consumer; nil if it has none. It reads the ForeignCluster of the
+// consumer from the cache of clusters. A consumer without one has the limits of trust Tenant.
+func (p StorageProvider) podLimitsOf(
+	ctx context.Context, clusters rest.Getter, consumer string,
+) (*v1alpha1.PodPolicy, error) {
+	obj, err := clusters.Get(ctx, consumer, &metav1.GetOptions{ResourceVersion: "0"})
+	cluster := &v1alpha1.ForeignCluster{Spec: v1alpha1.ForeignClusterSpec{Trust: v1alpha1.TrustTenant}}
+	switch {
+	case err == nil:
+		err = v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(
+			obj.(*federation.ForeignCluster), cluster, nil)
+	case apierrors.IsNotFound(err):
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Pods.PodLimits(cluster), nil
 }
 
 // remoteNamespacesWith returns the sorted names of all remote namespaces that have the same consumer as the given one,

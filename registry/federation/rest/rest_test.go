@@ -4,6 +4,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -31,10 +32,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/registry/federation/addressmapping"
@@ -105,6 +108,56 @@ func TestRoutes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(table(t)))); diff != "" {
 		t.Errorf("routes (-want +got):\n%s", diff)
+	}
+}
+
+// clusters returns ForeignClusters by name.
+type clusters map[string]federation.ForeignClusterSpec
+
+func (c clusters) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	spec, found := c[name]
+	switch {
+	case name == "unreadable":
+		return nil, apierrors.NewTimeoutError("etcd does not respond", 1)
+	case !found:
+		return nil, apierrors.NewNotFound(federation.Resource("foreignclusters"), name)
+	}
+	return &federation.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, nil
+}
+
+func TestLimitsForPodsAreThoseOfTheForeignCluster(t *testing.T) {
+	stored := clusters{
+		"tenant": {Trust: federation.TrustTenant}, "owner": {Trust: federation.TrustSameOwner}, "v0.1.0": {},
+		"permitted": {Trust: federation.TrustTenant, IncomingPolicy: federation.IncomingPolicy{
+			Pods: federation.PodPolicy{Tolerations: []string{"dedicated"}},
+		}},
+	}
+	hour := ptr.To[int64](trust.DefaultMaxGracePeriodSeconds)
+	for _, test := range []struct {
+		name, consumer string
+		flags          trust.PodFlags
+		want           *v1alpha1.PodPolicy
+		fails          bool
+	}{
+		{name: "tenant", consumer: "tenant", want: &v1alpha1.PodPolicy{MaxGracePeriodSeconds: hour}},
+		{name: "flags", consumer: "tenant", flags: trust.PodFlags{RuntimeClasses: []string{"gvisor"}},
+			want: &v1alpha1.PodPolicy{RuntimeClasses: []string{"gvisor"}, MaxGracePeriodSeconds: hour}},
+		{name: "permitted", consumer: "permitted",
+			want: &v1alpha1.PodPolicy{Tolerations: []string{"dedicated"}, MaxGracePeriodSeconds: hour}},
+		{name: "same owner", consumer: "owner"},
+		{name: "no trust", consumer: "v0.1.0"},
+		{name: "no ForeignCluster", consumer: "gone", want: &v1alpha1.PodPolicy{MaxGracePeriodSeconds: hour}},
+		{name: "no answer", consumer: "unreadable", fails: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := StorageProvider{Pods: test.flags}.podLimitsOf(t.Context(), stored, test.consumer)
+			if (err != nil) != test.fails {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

@@ -28,7 +28,8 @@ import (
 // one writer, the virtual kubelet. A peer could store any number of them by server-side apply, each for another manager.
 type attributed struct {
 	Strategy
-	quotas *podquota.Quotas
+	quotas   *podquota.Quotas
+	limitsOf LimitsOf
 }
 
 // PrepareForCreate drops managed fields and sets the consumer of a new shadow pod.

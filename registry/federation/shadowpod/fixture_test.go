@@ -30,11 +30,20 @@ import (
 )
 
 // remotes has the consumer of each remote namespace. Namespace unlabelled has no label that names its consumer.
-var remotes = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "unlabelled": ""}
+var remotes = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "field": "siena", "unlabelled": ""}
 
 func consumerOf(_ context.Context, namespace string) (string, bool, error) {
 	consumer, remote := remotes[namespace]
 	return consumer, remote, nil
+}
+
+// limits are the limits for pods of each consumer.
+var limits = map[string]*v1alpha1.PodPolicy{
+	"siena": {Tolerations: []string{"nvidia.com/*"}, MaxGracePeriodSeconds: ptr.To[int64](300)},
+}
+
+func limitsOf(_ context.Context, consumer string) (*v1alpha1.PodPolicy, error) {
+	return limits[consumer], nil
 }
 
 // server is an API server in a test. Several may use the same etcd.
@@ -57,7 +66,7 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 	if s.quotas, err = podquota.Open(options, alone); err != nil {
 		t.Fatal(err)
 	}
-	if s.pods, s.status, err = New(s.quotas, consumerOf)(scheme, options); err != nil {
+	if s.pods, s.status, err = New(s.quotas, consumerOf, limitsOf)(scheme, options); err != nil {
 		t.Fatal(err)
 	}
 	if s.offers, s.offersStatus, err = kinds.ResourceOffers.Storage(scheme, options); err != nil {
@@ -107,17 +116,26 @@ func amounts(pairs ...string) corev1.ResourceList {
 func (s *server) offer(t testing.TB, consumer, name string, resources corev1.ResourceList) {
 	t.Helper()
 	ctx := in(t.Context(), naming.TenantNamespace(consumer))
-	created, err := s.offers.Create(ctx, &federation.ResourceOffer{
+	_, err := s.offers.Create(ctx, &federation.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: naming.TenantNamespace(consumer)},
 		Spec:       federation.ResourceOfferSpec{ClusterID: "6c2a3f0e-1b7d-4f57-9a52-0a9f4f1f0c11", Resources: resources},
 	}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	offer := created.(*federation.ResourceOffer)
-	offer.Status.Phase = federation.NegotiationAccepted
-	if _, _, err := s.offersStatus.Update(ctx, name, rest.DefaultUpdatedObjectInfo(offer), rest.ValidateAllObjectFunc,
-		rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); err != nil {
+	s.answer(t, consumer, name, federation.NegotiationAccepted)
+}
+
+// answer writes the phase of a ResourceOffer, as the consumer does.
+func (s *server) answer(t testing.TB, consumer, name string, phase federation.NegotiationPhase) {
+	t.Helper()
+	_, _, err := s.offersStatus.Update(in(t.Context(), naming.TenantNamespace(consumer)), name,
+		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+			changed := old.DeepCopyObject().(*federation.ResourceOffer)
+			changed.Status.Phase = phase
+			return changed, nil
+		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,9 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/registry/federation/reservation"
 )
+
+// LimitsOf returns the limits for pods of a consumer, which is the name of its ForeignCluster; nil if it has none.
+type LimitsOf func(ctx context.Context, consumer string) (*v1alpha1.PodPolicy, error)
 
 var podPath = field.NewPath("spec", "pod")
 
@@ -42,25 +46,27 @@ func (s attributed) ValidateUpdate(ctx context.Context, obj, old runtime.Object)
 	return errs
 }
 
-// beyondLimits returns an error for each value of a pod that is not in old and beyond the limits in the offers to its
-// consumer. Offers are read only if the pod has values that any limits refuse.
+// beyondLimits returns an error for each value of a pod that is not in old and beyond the limits of its consumer. The
+// limits are read only if the pod has values that any limits refuse. They do not depend on the consumer's offers, whose
+// phase the consumer writes.
 func (s attributed) beyondLimits(
 	ctx context.Context, pod, old *federation.ShadowPod, consumer string,
 ) field.ErrorList {
 	if len(trust.Refusals(trust.Strictest(), template(pod), template(old), podPath, consumer)) == 0 {
 		return nil
 	}
-	policies, err := s.quotas.PodPolicies(ctx, consumer)
+	policy, err := s.limitsOf(ctx, consumer)
 	if err != nil {
-		return unreadOffers(podPath, consumer, err)
+		return field.ErrorList{field.InternalError(podPath, fmt.Errorf("reading ForeignCluster %s: %w", consumer, err))}
 	}
-	for _, policy := range policies {
-		if errs := trust.Refusals(policy, template(pod), template(old), podPath, consumer); len(errs) > 0 {
-			refusals.WithLabelValues(consumer).Inc()
-			return errs
-		}
+	if policy == nil {
+		return nil
 	}
-	return nil
+	errs := trust.Refusals(policy, template(pod), template(old), podPath, consumer)
+	if len(errs) > 0 {
+		refusals.WithLabelValues(consumer).Inc()
+	}
+	return errs
 }
 
 func template(pod *federation.ShadowPod) *corev1.PodTemplateSpec {
@@ -70,8 +76,4 @@ func template(pod *federation.ShadowPod) *corev1.PodTemplateSpec {
 	return &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec.Pod,
 	}
-}
-
-func unreadOffers(path *field.Path, consumer string, err error) field.ErrorList {
-	return field.ErrorList{field.InternalError(path, fmt.Errorf("reading the offers of consumer %s: %w", consumer, err))}
 }

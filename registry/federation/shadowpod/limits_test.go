@@ -19,16 +19,11 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-func TestPodsOfAConsumerAreWithinTheLimitsOfItsOffers(t *testing.T) {
+func TestPodsOfAConsumerAreWithinItsLimits(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.offer(t, "milan", "rome", amounts("pods", "10"))
-	s.offer(t, "milan", "rome-unlimited", amounts("pods", "1"))
+	// The offers state no limits, like those of administrators.
+	s.offer(t, "siena", "rome", amounts("pods", "10"))
 	s.offer(t, "turin", "rome", amounts("pods", "10"))
-	s.changeOffer(t, "milan", "rome", func(offer *federation.ResourceOffer) {
-		offer.Spec.Pods = &federation.PodPolicy{
-			Tolerations: []string{"nvidia.com/*"}, MaxGracePeriodSeconds: ptr.To[int64](60),
-		}
-	})
 	tolerating := func(keys ...string) func(*federation.ShadowPod) {
 		return func(pod *federation.ShadowPod) {
 			for _, key := range keys {
@@ -40,22 +35,26 @@ func TestPodsOfAConsumerAreWithinTheLimitsOfItsOffers(t *testing.T) {
 	for _, test := range []struct {
 		name, namespace string
 		change, update  func(*federation.ShadowPod)
+		// phase is what the consumer writes into the status of its offer before the update; empty if nothing.
+		phase federation.NegotiationPhase
 		// want is in the error of the last request; empty if it succeeds.
 		want string
 	}{
-		{name: "defaults", namespace: "web"},
-		{name: "permitted", namespace: "web", change: tolerating("nvidia.com/gpu")},
-		{name: "refused", namespace: "web", change: tolerating("dedicated"), want: "spec.pod.tolerations[0].key"},
+		{name: "defaults", namespace: "field"},
+		{name: "permitted", namespace: "field", change: tolerating("nvidia.com/gpu")},
+		{name: "refused", namespace: "field", change: tolerating("dedicated"), want: "spec.pod.tolerations[0].key"},
 		{name: "unlimited", namespace: "lab", change: tolerating("dedicated")},
-		{name: "grace", namespace: "web", change: func(pod *federation.ShadowPod) {
-			pod.Spec.Pod.TerminationGracePeriodSeconds = ptr.To[int64](61)
+		{name: "grace", namespace: "field", change: func(pod *federation.ShadowPod) {
+			pod.Spec.Pod.TerminationGracePeriodSeconds = ptr.To[int64](301)
 		}, want: "spec.pod.terminationGracePeriodSeconds"},
-		{name: "updated", namespace: "web", update: tolerating("dedicated"), want: "spec.pod.tolerations[0].key"},
-		{name: "updated-permitted", namespace: "web", change: tolerating("nvidia.com/gpu"),
+		{name: "updated", namespace: "field", update: tolerating("dedicated"), want: "spec.pod.tolerations[0].key"},
+		{name: "updated-permitted", namespace: "field", change: tolerating("nvidia.com/gpu"),
 			update: tolerating("nvidia.com/nic")},
-		{name: "annotated", namespace: "web", update: func(pod *federation.ShadowPod) {
+		{name: "annotated", namespace: "field", update: func(pod *federation.ShadowPod) {
 			pod.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "kube-system/storage"}
 		}, want: "metadata.annotations[k8s.v1.cni.cncf.io/networks]"},
+		{name: "offer-refused", namespace: "field", phase: federation.NegotiationRefused, update: tolerating("dedicated"),
+			want: "spec.pod.tolerations[0].key"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pod := shadowPod(test.namespace, test.name, nil)
@@ -67,6 +66,9 @@ func TestPodsOfAConsumerAreWithinTheLimitsOfItsOffers(t *testing.T) {
 			if test.update != nil {
 				if err != nil {
 					t.Fatal(err)
+				}
+				if test.phase != "" {
+					s.answer(t, "siena", "rome", test.phase)
 				}
 				_, _, err = s.pods.Update(ctx, test.name, rest.DefaultUpdatedObjectInfo(nil,
 					func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {

@@ -56,15 +56,17 @@ var kind = resource.Kind[*federation.ShadowPod, federation.ShadowPodSpec, federa
 }
 
 // New returns a constructor for the storage of ShadowPods and of their status. A shadow pod uses quota if consumerOf
-// reports that its namespace is a remote namespace.
+// reports that its namespace is a remote namespace. limitsOf returns the limits for pods of a consumer; nil if it has
+// none.
 func New(
-	quotas *podquota.Quotas, consumerOf reservation.ConsumerOf,
+	quotas *podquota.Quotas, consumerOf reservation.ConsumerOf, limitsOf LimitsOf,
 ) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 	return func(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
 		kind := kind
 		kind.Changed = quotas.Changed
 		strategy := NewStrategy(scheme)
-		stored, status, err := kind.StorageWith(attributed{strategy, quotas}, attributedStatus{strategy.Status()}, getter)
+		stored, status, err := kind.StorageWith(attributed{strategy, quotas, limitsOf}, attributedStatus{strategy.Status()},
+			getter)
 		if err != nil {
 			return nil, nil, err
 		}

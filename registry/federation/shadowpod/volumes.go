@@ -26,7 +26,9 @@ func (s attributed) volumesNotOffered(ctx context.Context, volumes []corev1.Volu
 	}
 	offered, err := s.quotas.ExternalVolumes(ctx, consumer)
 	if err != nil {
-		return unreadOffers(volumesPath, consumer, err)
+		return field.ErrorList{
+			field.InternalError(volumesPath, fmt.Errorf("reading the offers of consumer %s: %w", consumer, err)),
+		}
 	}
 	return notOffered(volumes, offered, consumer)
 }

@@ -325,8 +325,8 @@ type IncomingPolicy struct {
 	// of a ResourceQuota: count/<resource>.<group>, for example count/configmaps,
 	// services.loadbalancers and services.nodeports. At most 32. Numbers that are not listed use the
 	// value policy.objects of the installation. For what is not listed there, too, trust Tenant permits
-	// 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, and no node ports and load balancers, and
-	// trust SameOwner any number.
+	// 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, 100 objects of each other reflected kind,
+	// and no node ports and load balancers, and trust SameOwner any number.
 	// +optional
 	Objects corev1.ResourceList `json:"objects,omitempty" protobuf:"bytes,14,rep,name=objects,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
 	// externalNames are the DNS names that Services of type ExternalName of the consumer may have, each
@@ -391,9 +391,9 @@ type PodPolicy struct {
 	// +optional
 	// +listType=atomic
 	RuntimeClasses []string `json:"runtimeClasses,omitempty" protobuf:"bytes,2,rep,name=runtimeClasses"`
-	// metadataKeys are keys of labels and annotations that pods may have although they control
-	// components of the provider, each with at most one *, which stands for any characters, for
-	// example sidecar.istio.io/*. At most 64. Other keys are not affected.
+	// metadataKeys are keys of labels and annotations that pods and reflected objects may have although
+	// they control components of the provider, each with at most one *, which stands for any characters,
+	// for example sidecar.istio.io/*. At most 64. Other keys are not affected.
 	// +optional
 	// +listType=set
 	MetadataKeys []string `json:"metadataKeys,omitempty" protobuf:"bytes,3,rep,name=metadataKeys"`

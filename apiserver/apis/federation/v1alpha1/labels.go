@@ -117,6 +117,13 @@ const (
 	// ValidatingAdmissionPolicy federation-peers refuses NetworkPolicies of peers then. Without the
 	// annotation pods are not isolated.
 	AnnotationNetworkAccess = "federation.liqo.io/network-access"
+	// AnnotationMaxObjectBytes, on a remote namespace, is the maximum size of an object of the consumer in
+	// bytes, and AnnotationMetadataKeys has the patterns of the labels and annotations that its objects
+	// may have although they control components of the provider, separated by commas. The
+	// ValidatingAdmissionPolicy federation-peers enforces both. Without the annotation, objects of any
+	// size, and all labels and annotations, are permitted.
+	AnnotationMaxObjectBytes = "federation.liqo.io/max-object-bytes"
+	AnnotationMetadataKeys   = "federation.liqo.io/metadata-keys"
 	// AnnotationReflectedKeys, on a reflected object, lists the keys of the labels and annotations
 	// that reflection wrote. Other labels and annotations of the object belong to the provider and
 	// are not changed.

@@ -198,8 +198,8 @@ type ResourceOfferSpec struct {
 	// without a claim. Empty permits none.
 	// +optional
 	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
-	// pods limits what pods of the consumer may set. If it does not exist, they may set everything
-	// that is permitted in any peering.
+	// pods informs the consumer about the limits for its pods. The provider enforces the limits of its
+	// ForeignCluster, whatever the offer states.
 	// +optional
 	Pods *PodPolicy `json:"pods,omitempty" protobuf:"bytes,12,opt,name=pods"`
 }

@@ -67,7 +67,8 @@ func initRemoteNamespace(ctx context.Context, config *Config) error {
 		ClusterID: config.ClusterID,
 		Reserved:  []string{config.Options.Namespace, config.Options.InvitationNamespace},
 		Names:     config.Options.Policy.RemoteNamespaces, ExternalNames: config.Options.Policy.ExternalNames,
-		Objects:       config.Options.Policy.ObjectLimits(),
+		Objects: config.Options.Policy.ObjectLimits(), Reflected: config.Options.Policy.Kinds(),
+		MaxObjectBytes: config.Options.Policy.MaxObjectBytes, Pods: config.Options.Policy.PodFlags,
 		MaxNamespaces: config.Options.Policy.MaxRemoteNamespaces,
 		Network: namespace.Network{
 			Access:      v1alpha1.NetworkAccess(config.Options.Policy.NetworkAccess),

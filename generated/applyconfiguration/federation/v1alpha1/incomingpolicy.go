@@ -74,8 +74,8 @@ type IncomingPolicyApplyConfiguration struct {
 	// of a ResourceQuota: count/<resource>.<group>, for example count/configmaps,
 	// services.loadbalancers and services.nodeports. At most 32. Numbers that are not listed use the
 	// value policy.objects of the installation. For what is not listed there, too, trust Tenant permits
-	// 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, and no node ports and load balancers, and
-	// trust SameOwner any number.
+	// 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, 100 objects of each other reflected kind,
+	// and no node ports and load balancers, and trust SameOwner any number.
 	Objects *v1.ResourceList `json:"objects,omitempty"`
 	// externalNames are the DNS names that Services of type ExternalName of the consumer may have, each
 	// with at most one *, which stands for any characters, for example *.example.com. At most 64. If

@@ -18,9 +18,9 @@ type PodPolicyApplyConfiguration struct {
 	// most 64. Pods without a RuntimeClass have the default. A list with only * permits all
 	// RuntimeClasses, and has no default. Empty permits none.
 	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
-	// metadataKeys are keys of labels and annotations that pods may have although they control
-	// components of the provider, each with at most one *, which stands for any characters, for
-	// example sidecar.istio.io/*. At most 64. Other keys are not affected.
+	// metadataKeys are keys of labels and annotations that pods and reflected objects may have although
+	// they control components of the provider, each with at most one *, which stands for any characters,
+	// for example sidecar.istio.io/*. At most 64. Other keys are not affected.
 	MetadataKeys []string `json:"metadataKeys,omitempty"`
 	// maxGracePeriodSeconds is the maximum of terminationGracePeriodSeconds of pods, in seconds, 30 to
 	// 2147483647. It limits how long pods delay the drain of a node.

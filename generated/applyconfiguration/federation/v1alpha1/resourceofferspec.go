@@ -51,8 +51,8 @@ type ResourceOfferSpecApplyConfiguration struct {
 	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
 	// without a claim. Empty permits none.
 	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
-	// pods limits what pods of the consumer may set. If it does not exist, they may set everything
-	// that is permitted in any peering.
+	// pods informs the consumer about the limits for its pods. The provider enforces the limits of its
+	// ForeignCluster, whatever the offer states.
 	Pods *PodPolicyApplyConfiguration `json:"pods,omitempty"`
 }
 

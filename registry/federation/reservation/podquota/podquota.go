@@ -123,12 +123,6 @@ func (q *Quotas) limits(ctx context.Context, consumer string) (corev1.ResourceLi
 	return quota.Granted(found), nil
 }
 
-// PodPolicies returns the limits for pods of a consumer, as quota.PodPolicies. It fails if the offers cannot be read.
-func (q *Quotas) PodPolicies(ctx context.Context, consumer string) ([]*v1alpha1.PodPolicy, error) {
-	found, err := q.offers.Of(ctx, consumer)
-	return quota.PodPolicies(found), err
-}
-
 // ExternalVolumes returns the types of volumes and the CSI drivers that pods of a consumer may use without a claim. It
 // fails if the offers cannot be read.
 func (q *Quotas) ExternalVolumes(ctx context.Context, consumer string) (v1alpha1.ExternalVolumes, error) {

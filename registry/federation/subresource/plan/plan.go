@@ -23,6 +23,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/apiserver/plan"
+	"liqo.io/federation/apiserver/trust"
 )
 
 // maxPods is the maximum number of pods of a namespace that a plan considers.
@@ -45,6 +46,8 @@ type Reader struct {
 	ShadowPods Lister
 	// Offers is the store of ResourceOffers. Only Offload reads it, and nil means that there are none.
 	Offers Lister
+	// Pods are the limits for pods of consumers that the flags of this server set.
+	Pods trust.PodFlags
 	// Kube is the client of the local cluster's Kubernetes API.
 	Kube kubernetes.Interface
 	// ClusterName and ClusterID identify the local cluster.

@@ -1,0 +1,73 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+)
+
+const (
+	flagTolerations    = "policy-pods-tolerations"
+	flagRuntimeClasses = "policy-pods-runtime-classes"
+	flagMetadataKeys   = "policy-pods-metadata-keys"
+	flagMaxGracePeriod = "policy-pods-max-grace-period-seconds"
+)
+
+// PodFlags are the limits for pods of consumers that the flags of a program set, as the fields of v1alpha1.PodPolicy.
+// The trust in a consumer determines those that are empty or 0.
+type PodFlags struct {
+	Tolerations, RuntimeClasses, MetadataKeys []string
+	MaxGracePeriodSeconds                     int64
+}
+
+// PodLimits returns the limits for pods of a consumer; nil if it has none.
+func (f *PodFlags) PodLimits(fc *v1alpha1.ForeignCluster) *v1alpha1.PodPolicy {
+	installation := v1alpha1.PodPolicy{
+		Tolerations: f.Tolerations, RuntimeClasses: f.RuntimeClasses, MetadataKeys: f.MetadataKeys,
+	}
+	if f.MaxGracePeriodSeconds > 0 {
+		installation.MaxGracePeriodSeconds = &f.MaxGracePeriodSeconds
+	}
+	return Pods(fc, &installation)
+}
+
+// AddFlags adds the flags that set f.
+func (f *PodFlags) AddFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&f.Tolerations, flagTolerations, f.Tolerations,
+		"Keys of the taints that pods of consumers may tolerate, with at most one * each, for example nvidia.com/*. If "+
+			"empty, trust Tenant permits none, and SameOwner all.")
+	fs.StringSliceVar(&f.RuntimeClasses, flagRuntimeClasses, f.RuntimeClasses,
+		"RuntimeClasses that pods of consumers may use; the first is the default of pods without one. If empty, trust "+
+			"Tenant permits none, and SameOwner all.")
+	fs.StringSliceVar(&f.MetadataKeys, flagMetadataKeys, f.MetadataKeys,
+		"Keys of labels and annotations, with at most one * each, that pods of consumers may have although they control "+
+			"components of this cluster. If empty, trust Tenant permits none, and SameOwner all.")
+	fs.Int64Var(&f.MaxGracePeriodSeconds, flagMaxGracePeriod, f.MaxGracePeriodSeconds,
+		"Maximum termination grace period of pods of consumers, in seconds. If 0, trust Tenant permits 3600, and SameOwner "+
+			"any.")
+}
+
+// Validate returns an error for each invalid value of a flag.
+func (f *PodFlags) Validate() []error {
+	var errs []error
+	for _, err := range slices.Concat(
+		validation.KeyPatterns(f.Tolerations, field.NewPath("--"+flagTolerations)),
+		validation.RuntimeClasses(f.RuntimeClasses, field.NewPath("--"+flagRuntimeClasses)),
+		validation.KeyPatterns(f.MetadataKeys, field.NewPath("--"+flagMetadataKeys)),
+	) {
+		errs = append(errs, err)
+	}
+	problem := validation.InvalidMaxGracePeriod(f.MaxGracePeriodSeconds)
+	if f.MaxGracePeriodSeconds != 0 && problem != "" {
+		errs = append(errs, fmt.Errorf("--%s %d: %s", flagMaxGracePeriod, f.MaxGracePeriodSeconds, problem))
+	}
+	return errs
+}
