@@ -237,8 +237,8 @@ func (a *Addresses) provider(ctx context.Context, m *v1alpha1.NamespaceMap) (*pr
 	}
 	return &provider{
 		peer:     peer{name, tunnel.Spec.ClusterID},
-		services: translate.PolicyOf(&node.Spec.Reflection, corev1.Resource("services")),
-		slices:   translate.PolicyOf(&node.Spec.Reflection, discoveryv1.Resource("endpointslices")),
+		services: translate.PolicyOf(&node.Spec.Reflection, corev1.Resource("services"), tunnel.Spec.ClusterID),
+		slices:   translate.PolicyOf(&node.Spec.Reflection, discoveryv1.Resource("endpointslices"), tunnel.Spec.ClusterID),
 	}, nil
 }
 

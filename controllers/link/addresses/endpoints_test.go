@@ -49,6 +49,9 @@ func TestEndpointThatIsNoPodHasAnAddressForEachProvider(t *testing.T) {
 				Namespace: "shop", Name: "db", Annotations: skipped,
 			}}}
 		}, nil},
+		"its Service is reflected to one provider": {func(w *world) {
+			w.services.services[0].SetAnnotations(map[string]string{v1alpha1.AnnotationReflectTo: milanID})
+		}, []string{milan}},
 		"Services are reflected by an allow list": {func(w *world) {
 			kittest.Change(w.Cluster, "liqo-peer-naples", "naples", &v1alpha1.VirtualNode{}, func(node *v1alpha1.VirtualNode) {
 				node.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{{Resource: "services", Policy: v1alpha1.ReflectionAllowList}}

@@ -109,6 +109,12 @@ func TestAProviderReachesEndpointsOfReflectedServices(t *testing.T) {
 		"the Service is not reflected": {func(w *reachWorld) {
 			w.services.services[0].SetAnnotations(map[string]string{v1alpha1.AnnotationSkipReflection: "true"})
 		}, nil},
+		"the Service is reflected to another provider": {func(w *reachWorld) {
+			w.services.services[0].SetAnnotations(map[string]string{v1alpha1.AnnotationReflectTo: naplesID})
+		}, nil},
+		"the Service is reflected to this provider and to another one": {func(w *reachWorld) {
+			w.services.services[0].SetAnnotations(map[string]string{v1alpha1.AnnotationReflectTo: naplesID + "," + milanID})
+		}, []string{"10.0.3.4"}},
 		"the EndpointSlice is not reflected": {func(w *reachWorld) {
 			w.services.slices[0].SetAnnotations(map[string]string{v1alpha1.AnnotationSkipReflection: "true"})
 		}, nil},

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -80,20 +82,28 @@ func (m *move) revoke(ctx context.Context) error {
 	return kit.Delete(ctx, m.Client, binding)
 }
 
-// reflection returns the annotation that determines whether the Secret and the Service of the movers are reflected.
-// They are if a mover runs on a provider, also if both movers run on the same one.
-func (m *move) reflection(target place) string {
-	if m.progress.Source.ClusterID == "" && target.clusterID == "" {
-		return v1alpha1.AnnotationSkipReflection
+// reflection returns the annotations that reflect the Secret and the Service of the movers to the providers on which a
+// mover runs, and to no other.
+func (m *move) reflection(target place) map[string]string {
+	var clusters []string
+	for _, id := range []string{m.progress.Source.ClusterID, target.clusterID} {
+		if id != "" && !slices.Contains(clusters, id) {
+			clusters = append(clusters, id)
+		}
 	}
-	return v1alpha1.AnnotationAllowReflection
+	if len(clusters) == 0 {
+		return map[string]string{v1alpha1.AnnotationSkipReflection: "true"}
+	}
+	return map[string]string{
+		v1alpha1.AnnotationAllowReflection: "true", v1alpha1.AnnotationReflectTo: strings.Join(clusters, ","),
+	}
 }
 
-// share creates the Secret with the certificate that both movers present and the Service of the receiver. reflection is
-// the key of the annotation for both objects.
-func (m *move) share(ctx context.Context, reflection string) error {
+// share creates the Secret with the certificate that both movers present and the Service of the receiver. reflection
+// has the annotations of both objects.
+func (m *move) share(ctx context.Context, reflection map[string]string) error {
 	meta := m.objectMeta(m.shared)
-	meta.Annotations = map[string]string{reflection: "true"}
+	meta.Annotations = reflection
 	certificate, key, err := mover.NewIdentity(m.shared)
 	if err != nil {
 		return err
