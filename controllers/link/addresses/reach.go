@@ -290,6 +290,14 @@ func listed(reach *v1alpha1.TunnelReach) sets.Set[netip.Addr] {
 func (r *ReachReconciler) reachable(
 	ctx context.Context, tunnel *v1alpha1.TunnelEndpoint,
 ) (found, possible sets.Set[netip.Addr], err error) {
+	nodes, err := r.virtualNodes(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	virtual := sets.New[string]()
+	for i := range nodes {
+		virtual.Insert(nodes[i].Spec.NodeName)
+	}
 	found = sets.New[netip.Addr]()
 	var remote corev1.NamespaceList
 	if err := r.Client.List(ctx, &remote, client.UnsafeDisableDeepCopy, client.MatchingLabels{
@@ -298,7 +306,7 @@ func (r *ReachReconciler) reachable(
 		return nil, nil, fmt.Errorf("listing remote namespaces: %w", err)
 	}
 	for i := range remote.Items {
-		pods, err := r.podsIn(ctx, remote.Items[i].Name, tunnel)
+		pods, err := r.podsIn(ctx, remote.Items[i].Name, tunnel, virtual)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -322,7 +330,7 @@ func (r *ReachReconciler) reachable(
 				return nil, nil, err
 			}
 			// An EndpointSlice could have the address of a pod in another namespace.
-			pods, err := r.podsIn(ctx, namespace, tunnel)
+			pods, err := r.podsIn(ctx, namespace, tunnel, virtual)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -339,10 +347,10 @@ func (r *ReachReconciler) reachable(
 	return found, possible, nil
 }
 
-// podsIn returns the addresses of the pods in a namespace that are in the local ranges of a tunnel. Pods on virtual
-// nodes have other addresses.
+// podsIn returns the addresses of the pods in a namespace that are in the local ranges of a tunnel. It omits pods on
+// virtual nodes, whose addresses the providers report: a local pod of another namespace may have one of them.
 func (r *ReachReconciler) podsIn(
-	ctx context.Context, namespace string, tunnel *v1alpha1.TunnelEndpoint,
+	ctx context.Context, namespace string, tunnel *v1alpha1.TunnelEndpoint, virtual sets.Set[string],
 ) (sets.Set[netip.Addr], error) {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -354,6 +362,9 @@ func (r *ReachReconciler) podsIn(
 	}
 	found := sets.New[netip.Addr]()
 	for i := range pods.Items {
+		if virtual.Has(pods.Items[i].Spec.NodeName) {
+			continue
+		}
 		for _, address := range podAddresses(&pods.Items[i]) {
 			if contains(local, address) {
 				found.Insert(address)

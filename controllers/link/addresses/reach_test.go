@@ -130,6 +130,12 @@ func TestAProviderReachesEndpointsOfReflectedServices(t *testing.T) {
 			w.pod("shop", "away", "10.1.3.4")
 			w.serves(endpoint("db", "10.1.3.4"))
 		}, nil},
+		"a pod on a virtual node with an address in the ranges of local pods": {func(w *reachWorld) {
+			pod := podIn("shop")
+			pod.Spec.NodeName, pod.Status.PodIPs = "liqo-naples", []corev1.PodIP{{IP: "10.0.3.9"}}
+			w.Add(pod)
+			w.serves(endpoint("db", "10.0.3.9"))
+		}, nil},
 		"a name": {func(w *reachWorld) {
 			slice := endpoint("db", "db.example.com")
 			slice.AddressType = discoveryv1.AddressTypeFQDN
