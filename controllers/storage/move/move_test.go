@@ -576,6 +576,35 @@ func TestSharedObjectsAreReflectedOnlyToTheProvidersOfTheMovers(t *testing.T) {
 	}
 }
 
+// The controller manager may give a mover only SELinux options that the Pod Security Standard baseline allows.
+func TestMoversHaveTheSELinuxLevelOfTheVolumeOnly(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		of   *corev1.SELinuxOptions
+		want *corev1.SELinuxOptions
+	}{
+		{"none", nil, nil},
+		{"a level", &corev1.SELinuxOptions{Level: "s0:c1,c2"}, &corev1.SELinuxOptions{Level: "s0:c1,c2"}},
+		{
+			"a type of containers", &corev1.SELinuxOptions{Level: "s0:c1", Type: "container_init_t"},
+			&corev1.SELinuxOptions{Level: "s0:c1", Type: "container_init_t"},
+		},
+		{
+			"a privileged type, user and role",
+			&corev1.SELinuxOptions{Level: "s0", Type: "spc_t", User: "system_u", Role: "system_r"},
+			&corev1.SELinuxOptions{Level: "s0"},
+		},
+		{"a privileged type without a level", &corev1.SELinuxOptions{Type: "spc_t"}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pod, container := securityContexts(&Mark{SELinux: test.of}, roleSender)
+			if diff := cmp.Diff(test.want, pod.SELinuxOptions); diff != "" || container.SELinuxOptions != nil {
+				t.Errorf("container %v; pod (-want +got):\n%s", container.SELinuxOptions, diff)
+			}
+		})
+	}
+}
+
 func TestEachMoveHasItsOwnCertificateUntilItEnds(t *testing.T) {
 	keys := map[string]bool{}
 	for range 2 {

@@ -233,7 +233,7 @@ func (m *move) senderArguments() []string {
 func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *corev1.SecurityContext) {
 	pod := &corev1.PodSecurityContext{
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		SELinuxOptions: mark.SELinux,
+		SELinuxOptions: seLinux(mark.SELinux),
 	}
 	container := &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
@@ -253,6 +253,25 @@ func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *cor
 		}
 	}
 	return pod, container
+}
+
+// containerTypes are the SELinux types that the Pod Security Standard baseline allows.
+var containerTypes = []string{"container_t", "container_init_t", "container_kvm_t", "container_engine_t"}
+
+// seLinux returns the SELinux options of a mover, from those of a pod that mounts the claim: the level, which the files
+// of the volume have, and the type if the Pod Security Standard baseline allows it.
+func seLinux(of *corev1.SELinuxOptions) *corev1.SELinuxOptions {
+	if of == nil {
+		return nil
+	}
+	options := corev1.SELinuxOptions{Level: of.Level}
+	if slices.Contains(containerTypes, of.Type) {
+		options.Type = of.Type
+	}
+	if options == (corev1.SELinuxOptions{}) {
+		return nil
+	}
+	return &options
 }
 
 // affinity returns the affinity by which a mover runs at this place.
