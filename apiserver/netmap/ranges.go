@@ -38,3 +38,18 @@ func RangesOf(info *v1alpha1.ClusterInfo) Ranges {
 	}
 	return ranges
 }
+
+// APIServers returns the addresses of API servers in the status of a ClusterInfo; none for nil. It omits malformed
+// ranges.
+func APIServers(info *v1alpha1.ClusterInfo) []netip.Prefix {
+	if info == nil {
+		return nil
+	}
+	var found []netip.Prefix
+	for _, r := range info.Status.Ranges {
+		if prefix, err := netip.ParsePrefix(r.CIDR); err == nil && r.Source == v1alpha1.SourceAPIServer {
+			found = append(found, prefix)
+		}
+	}
+	return found
+}

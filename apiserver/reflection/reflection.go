@@ -8,6 +8,7 @@ package reflection
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,6 +20,15 @@ import (
 func SkipsReflection(object metav1.Object) bool {
 	skip, annotated := object.GetAnnotations()[v1alpha1.AnnotationSkipReflection]
 	return annotated && skip != "false"
+}
+
+// Excludes reports whether the annotation liqo.io/skip-reflection excludes an object from reflection,
+// or liqo.io/reflect-to excludes it from reflection to the cluster with this ID.
+func Excludes(object metav1.Object, clusterID string) bool {
+	clusters, limited := object.GetAnnotations()[v1alpha1.AnnotationReflectTo]
+	return SkipsReflection(object) || limited && !slices.ContainsFunc(strings.Split(clusters, ","), func(id string) bool {
+		return clusterID != "" && strings.TrimSpace(id) == clusterID
+	})
 }
 
 // DecidingVirtualNode returns the virtual node whose spec.reflection applies to the provider with this

@@ -12,6 +12,35 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
+func TestAnnotationsExcludeObjectsFromReflectionToClusters(t *testing.T) {
+	const skip, to = v1alpha1.AnnotationSkipReflection, v1alpha1.AnnotationReflectTo
+	for _, test := range []struct {
+		name          string
+		annotations   map[string]string
+		milan, naples bool
+	}{
+		{"no annotation", nil, false, false},
+		{"skipped", map[string]string{skip: ""}, true, true},
+		{"for one cluster", map[string]string{to: "milan"}, false, true},
+		{"for two clusters", map[string]string{to: "milan, naples"}, false, false},
+		{"for a cluster whose ID contains another one", map[string]string{to: "milan2"}, true, true},
+		{"for no cluster", map[string]string{to: ""}, true, true},
+		{"for one cluster, and skipped", map[string]string{to: "milan", skip: "true"}, true, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			object := &metav1.ObjectMeta{Annotations: test.annotations}
+			for cluster, want := range map[string]bool{"milan": test.milan, "naples": test.naples} {
+				if got := Excludes(object, cluster); got != want {
+					t.Errorf("excluded from reflection to %s: %t", cluster, got)
+				}
+			}
+		})
+	}
+	if !Excludes(&metav1.ObjectMeta{Annotations: map[string]string{to: ""}}, "") {
+		t.Error("an empty annotation selects a cluster without an ID")
+	}
+}
+
 func TestOldestVirtualNodeOfAClusterDecides(t *testing.T) {
 	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	node := func(name, cluster string, age time.Duration, ends bool) *v1alpha1.VirtualNode {

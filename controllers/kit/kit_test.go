@@ -86,7 +86,7 @@ func TestCacheKeepsThePodFieldsThatControllersRead(t *testing.T) {
 	}
 	want = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "db-0", Namespace: "shop", UID: "1"},
-		Spec:       corev1.PodSpec{HostNetwork: true},
+		Spec:       corev1.PodSpec{NodeName: "worker", HostNetwork: true},
 		Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: pod.Status.PodIPs},
 	}
 	if diff := cmp.Diff(want, kept); diff != "" {

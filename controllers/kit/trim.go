@@ -11,7 +11,7 @@ import (
 )
 
 // TrimPod is a cache transform that keeps only some fields of pods. Each pod keeps its name, UID, labels, phase,
-// addresses and the use of its node's network. A pod that mounts a claim also keeps its other metadata, claims, node,
+// addresses, node and the use of its node's network. A pod that mounts a claim also keeps its other metadata, claims,
 // ServiceAccount, scheduling gates, tolerations, reason and conditions. Controllers read other fields from the API
 // server. From objects of other kinds it removes the managed fields.
 func TrimPod(object any) (any, error) {
@@ -25,7 +25,7 @@ func TrimPod(object any) (any, error) {
 			ObjectMeta: metav1.ObjectMeta{
 				Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Labels: pod.Labels,
 			},
-			Spec:   corev1.PodSpec{HostNetwork: pod.Spec.HostNetwork},
+			Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork},
 			Status: corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs},
 		}, nil
 	}

@@ -219,11 +219,17 @@ func holdsMapping(cidr netip.Prefix, mappings []*v1alpha1.AddressMapping) bool {
 }
 
 // translateMapping translates the mapped address, which is in a local external CIDR, into the address that the
-// peer uses for it. It fails if the peer has agreed to no external CIDR that contains the mapped address.
+// peer uses for it. It fails if the peer has agreed to no external CIDR that contains the mapped address, and for
+// link-local addresses and metadata services, because the packets have the address of the gateway's node.
 func translateMapping(m *v1alpha1.AddressMapping, external netmap.CIDRMappings) (model.Mapping, error) {
 	target, err := netip.ParseAddr(m.Spec.Address)
 	if err != nil {
 		return model.Mapping{}, fmt.Errorf("%q is not an IP address", m.Spec.Address)
+	}
+	if target.Unmap().IsLinkLocalUnicast() || slices.ContainsFunc(netmap.MetadataServices, func(p netip.Prefix) bool {
+		return p.Contains(target.Unmap())
+	}) {
+		return model.Mapping{}, fmt.Errorf("%s is link-local or a metadata service", target)
 	}
 	mapped, err := netip.ParseAddr(m.Spec.Mapped)
 	if err != nil {

@@ -273,6 +273,29 @@ func TestInvalidMappingIsLeftOutWithoutAffectingItsPeer(t *testing.T) {
 	}
 }
 
+func TestMappingsOfMetadataServicesAreLeftOut(t *testing.T) {
+	targets := []string{"169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "::ffff:100.100.100.200"}
+	for _, p := range netmap.MetadataServices {
+		targets = append(targets, p.Addr().String())
+	}
+	for _, target := range targets {
+		t.Run(target, func(t *testing.T) {
+			o := objects(milan())
+			o.Mappings = []*v1alpha1.AddressMapping{mapping("metadata", "id-of-milan", target, "10.70.0.7")}
+			got := Translate("rome-1", rome, o, firstEndpoint)
+			if len(got.Input.Peers) != 1 || len(got.Input.Peers[0].Mappings) > 0 {
+				t.Errorf("peers %+v", got.Input.Peers)
+			}
+			want := map[string][]string{"milan": {
+				"AddressMapping metadata: " + target + " is link-local or a metadata service",
+			}}
+			if diff := cmp.Diff(want, got.LeftOut); diff != "" {
+				t.Errorf("left out (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestMappingIsRestrictedToItsPorts(t *testing.T) {
 	o := objects(milan())
 	restricted := mapping("restricted", "id-of-milan", "192.0.2.7", "10.70.0.7")

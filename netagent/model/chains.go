@@ -174,13 +174,16 @@ func (v *view) overlayChains(s *State) {
 }
 
 // gatewayChains adds the chains of the gateway's network namespace. They limit the destinations that each peer
-// may reach, and translate addresses in both directions.
+// may reach, and translate addresses in both directions. Replies to connections that peers did not open are accepted
+// first. Each other packet of a peer is checked, also of a connection that was accepted before: the peer may no longer
+// reach the address, and another pod may have it. ICMP errors are no packets of a connection.
 func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	admit := Chain{Family: f, Table: mangleTable, Name: preroutingChain}
 	forward := Chain{Family: f, Table: mangleTable, Name: forwardChain}
 	incoming := Chain{Family: f, Table: NATTable, Name: preroutingChain}
 	outgoing := Chain{Family: f, Table: NATTable, Name: postroutingChain}
-	admit.add("-i %s -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", TunnelLink)
+	admit.add("-i %s -m conntrack --ctstate ESTABLISHED --ctdir REPLY -j ACCEPT", TunnelLink)
+	admit.add("-i %s -m conntrack --ctstate RELATED -j ACCEPT", TunnelLink)
 	toGateways := Chain{Family: f, Table: mangleTable, Name: toGatewaysChain}
 	var admitted, in, out, gateways []branch
 	if f == IPv6 {
@@ -234,7 +237,7 @@ func (p Peer) incomingName() string { return peerChain("I", p.ClusterID) }
 func (p Peer) outgoingName() string { return peerChain("O", p.ClusterID) }
 
 // filterChains returns the chains that accept packets from a peer to the addresses exposed to it, and drop all
-// others. They receive no packets of known connections, and see the addresses that the peer uses.
+// others. They receive no replies, and see the addresses that the peer uses.
 func (p Peer) filterChains(f Family) []Chain {
 	c := Chain{Family: f, Table: mangleTable, Name: p.filterName()}
 	var mapped []branch

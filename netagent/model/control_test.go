@@ -78,7 +78,8 @@ func TestTunnelCarriesTheControlPlaneBeforeCIDRsAreAgreedUpon(t *testing.T) {
 mangle -A FORWARD -j LIQO-FORWARD
 nat -A PREROUTING -j LIQO-PREROUTING
 nat -A POSTROUTING -j LIQO-POSTROUTING
-mangle -A LIQO-PREROUTING -i liqo.wg -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+mangle -A LIQO-PREROUTING -i liqo.wg -m conntrack --ctstate ESTABLISHED --ctdir REPLY -j ACCEPT
+mangle -A LIQO-PREROUTING -i liqo.wg -m conntrack --ctstate RELATED -j ACCEPT
 ` + test.admits + `mangle -A LIQO-PREROUTING -d fd6c:6971:6f00::/48 -i liqo.gateway -j DROP
 mangle -A LIQO-PREROUTING -i liqo.wg -j DROP
 mangle -A LIQO-FORWARD -i liqo.gateway -o liqo.gateway -j DROP

@@ -71,7 +71,7 @@ type Peer struct {
 	// Mappings are the local addresses outside of Local that the peer may reach.
 	Mappings []Mapping
 	// Offloaded limits connections of the peer to Local to the addresses in Reachable. Otherwise the peer may reach
-	// all of Local, and Reachable is ignored. Replies to the peer's packets and to local packets always pass.
+	// all of Local, and Reachable is ignored. Replies to connections that the peer did not open always pass.
 	Offloaded bool
 	// Reachable are the addresses of local pods that the peer may reach, before remapping. Addresses outside of Local
 	// have no effect.

@@ -214,7 +214,8 @@ nat -A LIQO-I-ID -d 10.2.0.0/32 -j DNAT --to-destination 169.254.58.3
 nat -A LIQO-I-ID -d 10.2.0.0/16 -j NETMAP --to 10.0.0.0/16
 nat -A LIQO-O-ID -s 10.0.0.0/16 -j NETMAP --to 10.2.0.0/16
 nat -A LIQO-O-ID -j SNAT --to-source 10.2.0.0
-mangle -A LIQO-PREROUTING -i liqo.wg -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+mangle -A LIQO-PREROUTING -i liqo.wg -m conntrack --ctstate ESTABLISHED --ctdir REPLY -j ACCEPT
+mangle -A LIQO-PREROUTING -i liqo.wg -m conntrack --ctstate RELATED -j ACCEPT
 mangle -A LIQO-PREROUTING -s 10.1.0.0/16 -i liqo.wg -j LIQO-F-ID
 mangle -A LIQO-PREROUTING -i liqo.wg -j DROP
 mangle -A LIQO-FORWARD -i liqo.gateway -o liqo.gateway -j DROP

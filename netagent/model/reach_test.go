@@ -136,7 +136,7 @@ func TestReachChangesTheFilterOfThePeerOnly(t *testing.T) {
 		t.Errorf("(-All +Offloaded):\n%s", diff)
 	}
 	for _, c := range few.Chains {
-		const first = "-i liqo.wg -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+		const first = "-i liqo.wg -m conntrack --ctstate ESTABLISHED --ctdir REPLY -j ACCEPT"
 		if c.Table == mangleTable && c.Name == preroutingChain && c.Rules[0] != first {
 			t.Errorf("%s: the first rule is %q", c.Family, c.Rules[0])
 		}

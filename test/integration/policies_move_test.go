@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,6 +29,8 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 	shop := env.MakeNamespace(t)
 	env.ServiceAccount(t, shop, "default")
 	env.ServiceAccount(t, shop, "operator")
+	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "of-a-move"}, Handler: "runc"}
+	must(t)(env.Kube.NodeV1().RuntimeClasses().Create(t.Context(), class, metav1.CreateOptions{}))
 	core := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1()
 	pod := func(change func(*corev1.Pod)) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -36,6 +39,9 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 			_, err := core.Pods(shop).Create(ctx, mover, dryCreate)
 			return err
 		}
+	}
+	container := func(change func(*corev1.Container)) func(context.Context) error {
+		return pod(func(p *corev1.Pod) { change(&p.Spec.Containers[0]) })
 	}
 	gated := moverPod()
 	gated.Name, gated.Labels = "db-0", nil
@@ -59,6 +65,7 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 	const (
 		only, image, token, one = "only the pods of a move", "image of the mover only", "must not have a token",
 			"must mount one claim"
+		isolation            = "must not name a node or a RuntimeClass"
 		gate, created, other = "only the scheduling gate", "may be created and deleted", "contain its certificate"
 	)
 	expect(t, []attempt{
@@ -71,6 +78,41 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 		{"creates a pod with the network of its node", token, pod(func(p *corev1.Pod) { p.Spec.HostNetwork = true })},
 		{"creates a sender that writes", one, pod(func(p *corev1.Pod) { p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = false })},
 		{"creates a pod with another Secret", one, pod(func(p *corev1.Pod) { p.Spec.Volumes[1].Secret.SecretName = "password" })},
+		{"creates a sender with the SELinux level of the files", "", pod(func(p *corev1.Pod) {
+			p.Spec.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Level: "s0:c1,c2", Type: "container_t"}
+		})},
+		{"creates a pod on a node", isolation, pod(func(p *corev1.Pod) { p.Spec.NodeName = "node-1" })},
+		{"creates a pod of a RuntimeClass", isolation, pod(func(p *corev1.Pod) {
+			p.Spec.RuntimeClassName = ptr.To("of-a-move")
+		})},
+		{"creates a pod with a port of its node", isolation, container(func(c *corev1.Container) {
+			c.Ports = []corev1.ContainerPort{{ContainerPort: 7000, HostPort: 7000}}
+		})},
+		{"creates a pod without seccomp", isolation, pod(func(p *corev1.Pod) {
+			p.Spec.SecurityContext.SeccompProfile = nil
+		})},
+		{"creates a container without seccomp", isolation, container(func(c *corev1.Container) {
+			c.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+		})},
+		{"creates a pod with a privileged SELinux type", isolation, pod(func(p *corev1.Pod) {
+			p.Spec.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"}
+		})},
+		{"creates a pod with an SELinux role", isolation, pod(func(p *corev1.Pod) {
+			p.Spec.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Role: "system_r"}
+		})},
+		{"creates a container with a privileged SELinux type", isolation, container(func(c *corev1.Container) {
+			c.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"}
+		})},
+		{"creates a pod without AppArmor", isolation, pod(func(p *corev1.Pod) {
+			p.Spec.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+		})},
+		{"creates a container without AppArmor", isolation, container(func(c *corev1.Container) {
+			c.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+		})},
+		{"creates a container with an unmasked /proc", isolation, pod(func(p *corev1.Pod) {
+			p.Spec.HostUsers = ptr.To(false)
+			p.Spec.Containers[0].SecurityContext.ProcMount = ptr.To(corev1.UnmaskedProcMount)
+		})},
 		{"removes the gate of a move", "", patch(`{"spec":{"schedulingGates":null}}`)},
 		{"annotates a pod of a user", gate, patch(`{"metadata":{"annotations":{"a":"b"}}}`)},
 		{"changes the image of a pod of a user", gate, func(ctx context.Context) error {
@@ -91,6 +133,9 @@ func moverPod() *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: "move-a-sender", Labels: map[string]string{volume.LabelMove: "a"}},
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: ptr.To(false),
+			SecurityContext: &corev1.PodSecurityContext{
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
 			Containers: []corev1.Container{{
 				Name: "mover", Image: "liqo.io/federation-mover:" + compatibility.Version, Args: []string{"send"},
 				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false),

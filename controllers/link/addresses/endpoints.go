@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -32,6 +31,7 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/kit/watches"
+	"liqo.io/federation/controllers/link/clusterinfo"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
@@ -68,23 +68,22 @@ type EndpointReconciler struct {
 	Services Services
 	// Events receives events of NamespaceOffloadings.
 	Events record.EventRecorder
+	// Refused are CIDRs whose addresses are not allocated, in addition to those of this cluster.
+	Refused []netip.Prefix
 
 	changed kit.Trigger
 }
 
 // SetupWithManager adds the controller to a manager.
 func (r *EndpointReconciler) SetupWithManager(manager ctrl.Manager) error {
-	info := &v1alpha1.ClusterInfo{}
-	_, err := manager.GetCache().GetInformer(context.Background(), info, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("caching the ClusterInfo: %w", err)
-	}
 	return ctrl.NewControllerManagedBy(manager).Named(EndpointsName).
 		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.ofVirtualNode),
 			builder.WithPredicates(kit.SpecChanged())).
 		Watches(&v1alpha1.NamespaceMap{}, ofNamespaceMap(r)).
-		// The address of an endpoint may be an address of a new node.
+		// The address of an endpoint may be an address of a new node, or in a new range of this cluster.
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allMapped), builder.WithPredicates(created)).
+		Watches(&v1alpha1.ClusterInfo{}, handler.EnqueueRequestsFromMapFunc(r.allMapped),
+			builder.WithPredicates(clusterinfo.RangesChanged())).
 		Watches(&v1alpha1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.all),
 			builder.WithPredicates(isExternal, kit.SpecChanged())).
 		Watches(&v1alpha1.NamespaceOffloading{}, r.forgetOwner()).
@@ -238,8 +237,8 @@ func (a *Addresses) provider(ctx context.Context, m *v1alpha1.NamespaceMap) (*pr
 	}
 	return &provider{
 		peer:     peer{name, tunnel.Spec.ClusterID},
-		services: translate.PolicyOf(&node.Spec.Reflection, corev1.Resource("services")),
-		slices:   translate.PolicyOf(&node.Spec.Reflection, discoveryv1.Resource("endpointslices")),
+		services: translate.PolicyOf(&node.Spec.Reflection, corev1.Resource("services"), tunnel.Spec.ClusterID),
+		slices:   translate.PolicyOf(&node.Spec.Reflection, discoveryv1.Resource("endpointslices"), tunnel.Spec.ClusterID),
 	}, nil
 }
 

@@ -4,6 +4,7 @@
 package addresses
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -48,6 +49,9 @@ func TestEndpointThatIsNoPodHasAnAddressForEachProvider(t *testing.T) {
 				Namespace: "shop", Name: "db", Annotations: skipped,
 			}}}
 		}, nil},
+		"its Service is reflected to one provider": {func(w *world) {
+			w.services.services[0].SetAnnotations(map[string]string{v1alpha1.AnnotationReflectTo: milanID})
+		}, []string{milan}},
 		"Services are reflected by an allow list": {func(w *world) {
 			kittest.Change(w.Cluster, "liqo-peer-naples", "naples", &v1alpha1.VirtualNode{}, func(node *v1alpha1.VirtualNode) {
 				node.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{{Resource: "services", Policy: v1alpha1.ReflectionAllowList}}
@@ -84,10 +88,18 @@ func TestEndpointThatIsNoPodHasAnAddressForEachProvider(t *testing.T) {
 
 func TestNoAddressOfThisClusterIsOpenedToPeers(t *testing.T) {
 	w := newWorld(t)
+	w.endpoints.Refused = []netip.Prefix{netip.MustParsePrefix("192.0.2.64/26")}
+	kittest.Change(w.Cluster, "", v1alpha1.ClusterInfoName, &v1alpha1.ClusterInfo{}, func(info *v1alpha1.ClusterInfo) {
+		info.Status.Ranges = append(info.Status.Ranges, v1alpha1.ClusterRange{
+			Use: v1alpha1.RangeReserved, CIDR: "192.0.2.9/32", Source: v1alpha1.SourceAPIServer,
+		})
+	})
 	for name, address := range map[string]string{
 		"a local pod": "10.0.3.4", "a Service": "10.96.0.1", "a node": "172.18.0.2", "an allocated address": "10.70.0.9",
 		"a pod on another provider": "10.3.0.9", "the metadata service": "169.254.169.254", "loopback": "127.0.0.1",
 		"any address": "0.0.0.0", "multicast": "224.0.0.1", "broadcast": "255.255.255.255",
+		"an API server": "192.0.2.9", "a refused address": "192.0.2.70",
+		"a metadata service that is not link-local": "100.100.100.200",
 	} {
 		w.serves(endpoint("db", address, 5432))
 		if w.Pass(w.endpoints, shop); len(w.allMappings()) > 0 {

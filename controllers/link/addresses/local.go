@@ -16,13 +16,15 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/controllers/link/clusterinfo"
 )
 
 // local has the addresses of this cluster, and the addresses that pods reach through its tunnels.
 type local struct {
 	reader client.Reader
-	// ranges are the ranges of this cluster, and the ranges at which it reaches its peers.
+	// ranges are the ranges of this cluster, those at which it reaches its peers, and other ranges that peers must not
+	// reach.
 	ranges []netip.Prefix
 	// virtualNodes are the names of the virtual nodes.
 	virtualNodes sets.Set[string]
@@ -32,10 +34,11 @@ type local struct {
 
 // local reads the addresses of this cluster, except the addresses of its nodes.
 func (r *EndpointReconciler) local(ctx context.Context) (*local, error) {
-	own, err := clusterinfo.Ranges(ctx, r.Client)
+	info, err := clusterinfo.Get(ctx, r.Client)
 	if err != nil {
 		return nil, fmt.Errorf("reading the ranges of this cluster: %w", err)
 	}
+	own := netmap.RangesOf(info)
 	pool, err := externalPool(ctx, r.Client)
 	if err != nil {
 		return nil, err
@@ -56,7 +59,8 @@ func (r *EndpointReconciler) local(ctx context.Context) (*local, error) {
 		cidrs = append(cidrs, mappedCIDRs(&tunnels[i])...)
 	}
 	l := &local{
-		reader: r.Client, ranges: slices.Concat(own.Pods, own.Services, own.Nodes, own.External),
+		reader: r.Client, ranges: slices.Concat(own.Pods, own.Services, own.Nodes, own.External, netmap.APIServers(info),
+			netmap.MetadataServices, r.Refused),
 		virtualNodes: sets.New[string](),
 	}
 	for _, cidr := range cidrs {
@@ -71,8 +75,9 @@ func (r *EndpointReconciler) local(ctx context.Context) (*local, error) {
 }
 
 // outsiders returns the addresses of an EndpointSlice's endpoints that are neither pods of this cluster or
-// of a peer, nor other addresses of this cluster, for example of a node. Addresses of this cluster are
-// excluded, because otherwise a user who may only write EndpointSlices could expose them to a peer.
+// of a peer, nor other addresses of this cluster, for example of a node, nor metadata services, nor refused. These
+// are excluded, because otherwise a user who may only write EndpointSlices could expose them to a peer, whose
+// packets have the address of the gateway's node.
 func (l *local) outsiders(ctx context.Context, slice *discoveryv1.EndpointSlice) ([]netip.Addr, error) {
 	if slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6 ||
 		slice.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy {

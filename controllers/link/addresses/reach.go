@@ -190,10 +190,17 @@ func (r *ReachReconciler) reconcile(ctx context.Context, name string) (time.Dura
 	if !wanted {
 		return 0, nil
 	}
-	addresses, complete, err := r.reachable(ctx, tunnel)
-	if err != nil || !complete {
-		// Complete enqueues the peer once the Services are cached.
+	addresses, possible, err := r.reachable(ctx, tunnel)
+	if err != nil {
 		return 0, err
+	}
+	if possible != nil {
+		// Complete enqueues the peer once the Services are cached. Until then, no address is added that depends on them,
+		// and an address is removed as soon as no pod of the peering has it, because another pod may receive it.
+		if existing == nil {
+			return 0, nil
+		}
+		addresses = addresses.Union(listed(existing).Intersection(possible))
 	}
 	spec := v1alpha1.TunnelReachSpec{
 		ClusterID: tunnel.Spec.ClusterID, Addresses: r.limited(ctx, name, existing, addresses),
@@ -267,33 +274,52 @@ func (r *ReachReconciler) limited(
 	return texts
 }
 
-// reachable returns the addresses of the local pods that the peer of a tunnel may reach. complete is false while the
-// Services of a namespace are not cached.
+// listed returns the addresses in a TunnelReach.
+func listed(reach *v1alpha1.TunnelReach) sets.Set[netip.Addr] {
+	found := sets.New[netip.Addr]()
+	for _, text := range reach.Spec.Addresses {
+		if address, err := netip.ParseAddr(text); err == nil {
+			found.Insert(address)
+		}
+	}
+	return found
+}
+
+// reachable returns the addresses of the local pods that the peer of a tunnel may reach. While the Services of a
+// namespace are not cached, possible has the addresses of the pods that may be endpoints of them; otherwise it is nil.
 func (r *ReachReconciler) reachable(
 	ctx context.Context, tunnel *v1alpha1.TunnelEndpoint,
-) (found sets.Set[netip.Addr], complete bool, err error) {
-	found, complete = sets.New[netip.Addr](), true
+) (found, possible sets.Set[netip.Addr], err error) {
+	nodes, err := r.virtualNodes(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	virtual := sets.New[string]()
+	for i := range nodes {
+		virtual.Insert(nodes[i].Spec.NodeName)
+	}
+	found = sets.New[netip.Addr]()
 	var remote corev1.NamespaceList
 	if err := r.Client.List(ctx, &remote, client.UnsafeDisableDeepCopy, client.MatchingLabels{
 		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: tunnel.Name,
 	}); err != nil {
-		return nil, false, fmt.Errorf("listing remote namespaces: %w", err)
+		return nil, nil, fmt.Errorf("listing remote namespaces: %w", err)
 	}
 	for i := range remote.Items {
-		pods, err := r.podsIn(ctx, remote.Items[i].Name, tunnel)
+		pods, err := r.podsIn(ctx, remote.Items[i].Name, tunnel, virtual)
 		if err != nil {
-			return nil, false, err
+			return nil, nil, err
 		}
 		found = found.Union(pods)
 	}
 	maps, err := r.maps(ctx, client.InNamespace(naming.PeerNamespace(tunnel.Name)))
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	for i := range maps {
 		to, err := r.provider(ctx, &maps[i])
 		if err != nil {
-			return nil, false, err
+			return nil, nil, err
 		}
 		if to == nil {
 			continue
@@ -301,23 +327,30 @@ func (r *ReachReconciler) reachable(
 		for namespace := range namesOf(&maps[i]) {
 			endpoints, known, err := r.reflectedEndpoints(ctx, namespace, to)
 			if err != nil {
-				return nil, false, err
+				return nil, nil, err
 			}
 			// An EndpointSlice could have the address of a pod in another namespace.
-			pods, err := r.podsIn(ctx, namespace, tunnel)
+			pods, err := r.podsIn(ctx, namespace, tunnel, virtual)
 			if err != nil {
-				return nil, false, err
+				return nil, nil, err
 			}
-			found, complete = found.Union(pods.Intersection(endpoints)), complete && known
+			if known {
+				found = found.Union(pods.Intersection(endpoints))
+				continue
+			}
+			if possible == nil {
+				possible = sets.New[netip.Addr]()
+			}
+			possible = possible.Union(pods)
 		}
 	}
-	return found, complete, nil
+	return found, possible, nil
 }
 
-// podsIn returns the addresses of the pods in a namespace that are in the local ranges of a tunnel. Pods on virtual
-// nodes have other addresses.
+// podsIn returns the addresses of the pods in a namespace that are in the local ranges of a tunnel. It omits pods on
+// virtual nodes, whose addresses the providers report: a local pod of another namespace may have one of them.
 func (r *ReachReconciler) podsIn(
-	ctx context.Context, namespace string, tunnel *v1alpha1.TunnelEndpoint,
+	ctx context.Context, namespace string, tunnel *v1alpha1.TunnelEndpoint, virtual sets.Set[string],
 ) (sets.Set[netip.Addr], error) {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -329,6 +362,9 @@ func (r *ReachReconciler) podsIn(
 	}
 	found := sets.New[netip.Addr]()
 	for i := range pods.Items {
+		if virtual.Has(pods.Items[i].Spec.NodeName) {
+			continue
+		}
 		for _, address := range podAddresses(&pods.Items[i]) {
 			if contains(local, address) {
 				found.Insert(address)

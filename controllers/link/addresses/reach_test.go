@@ -109,6 +109,12 @@ func TestAProviderReachesEndpointsOfReflectedServices(t *testing.T) {
 		"the Service is not reflected": {func(w *reachWorld) {
 			w.services.services[0].SetAnnotations(map[string]string{v1alpha1.AnnotationSkipReflection: "true"})
 		}, nil},
+		"the Service is reflected to another provider": {func(w *reachWorld) {
+			w.services.services[0].SetAnnotations(map[string]string{v1alpha1.AnnotationReflectTo: naplesID})
+		}, nil},
+		"the Service is reflected to this provider and to another one": {func(w *reachWorld) {
+			w.services.services[0].SetAnnotations(map[string]string{v1alpha1.AnnotationReflectTo: naplesID + "," + milanID})
+		}, []string{"10.0.3.4"}},
 		"the EndpointSlice is not reflected": {func(w *reachWorld) {
 			w.services.slices[0].SetAnnotations(map[string]string{v1alpha1.AnnotationSkipReflection: "true"})
 		}, nil},
@@ -123,6 +129,12 @@ func TestAProviderReachesEndpointsOfReflectedServices(t *testing.T) {
 		"a pod on a virtual node": {func(w *reachWorld) {
 			w.pod("shop", "away", "10.1.3.4")
 			w.serves(endpoint("db", "10.1.3.4"))
+		}, nil},
+		"a pod on a virtual node with an address in the ranges of local pods": {func(w *reachWorld) {
+			pod := podIn("shop")
+			pod.Spec.NodeName, pod.Status.PodIPs = "liqo-naples", []corev1.PodIP{{IP: "10.0.3.9"}}
+			w.Add(pod)
+			w.serves(endpoint("db", "10.0.3.9"))
 		}, nil},
 		"a name": {func(w *reachWorld) {
 			slice := endpoint("db", "db.example.com")
@@ -181,10 +193,43 @@ func TestReachIsKeptWhileServicesAreNotCached(t *testing.T) {
 	w.serves(endpoint("db", "10.0.3.4", 5432))
 	w.reaches("10.0.3.4")
 	w.services.unknown = true
+	w.pod("shop", "another", "10.0.3.5")
 	w.pod("bank-milan", "a", "10.0.1.9")
-	w.reaches("10.0.3.4")
+	w.reaches("10.0.1.9", "10.0.3.4")
 	w.services.unknown = false
 	w.reaches("10.0.1.9", "10.0.3.4")
+}
+
+// Another pod may receive the address of a pod that has ended.
+func TestAddressesOfEndedPodsAreRemovedWhileServicesAreNotCached(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*reachWorld)
+		want   []string
+	}{
+		"no pod ends": {func(*reachWorld) {}, []string{"10.0.1.9", "10.0.3.4"}},
+		"a pod of an offloaded namespace ends": {func(w *reachWorld) {
+			w.Remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}})
+		}, []string{"10.0.1.9"}},
+		"a pod of another namespace receives its address": {func(w *reachWorld) {
+			w.Remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}})
+			w.pod("kube-system", "dns", "10.0.3.4")
+		}, []string{"10.0.1.9"}},
+		"a pod of a remote namespace ends": {func(w *reachWorld) {
+			w.Remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "bank-milan", Name: "a"}})
+		}, []string{"10.0.3.4"}},
+		"the namespace is no longer offloaded": {func(w *reachWorld) { w.offload("milan") }, []string{"10.0.1.9"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newReachWorld(t)
+			w.pod("shop", "db", "10.0.3.4")
+			w.pod("bank-milan", "a", "10.0.1.9")
+			w.serves(endpoint("db", "10.0.3.4", 5432))
+			w.reaches("10.0.1.9", "10.0.3.4")
+			w.services.unknown = true
+			test.change(w)
+			w.reaches(test.want...)
+		})
+	}
 }
 
 func TestServicesAreWatchedForRestrictedPeersOnly(t *testing.T) {

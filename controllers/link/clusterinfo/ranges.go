@@ -15,13 +15,19 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Ranges returns the ranges in ClusterInfo local; none if it does not exist.
-func Ranges(ctx context.Context, reader client.Reader) (netmap.Ranges, error) {
+// Get returns ClusterInfo local; nil if it does not exist.
+func Get(ctx context.Context, reader client.Reader) (*v1alpha1.ClusterInfo, error) {
 	info := &v1alpha1.ClusterInfo{}
 	if err := reader.Get(ctx, request.NamespacedName, info); err != nil {
-		return netmap.Ranges{}, client.IgnoreNotFound(err)
+		return nil, client.IgnoreNotFound(err)
 	}
-	return netmap.RangesOf(info), nil
+	return info, nil
+}
+
+// Ranges returns the ranges in ClusterInfo local; none if it does not exist.
+func Ranges(ctx context.Context, reader client.Reader) (netmap.Ranges, error) {
+	info, err := Get(ctx, reader)
+	return netmap.RangesOf(info), err
 }
 
 // UsesPodValues reports whether ClusterInfo local has a range of pods that is a value of the chart. Before the

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/reflection"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/storage/mover"
 )
@@ -532,19 +533,75 @@ func TestMoversHaveNoTokenAndOnlyWhatBaselineAllows(t *testing.T) {
 	}
 }
 
-func TestSharedObjectsAreReflectedIfAMoverRunsOnAProvider(t *testing.T) {
-	const milan, turin = "9f1c", "7a2b"
-	for _, test := range []struct{ name, source, target, want string }{
-		{"within this cluster", "", "", v1alpha1.AnnotationSkipReflection},
-		{"to a provider", "", milan, v1alpha1.AnnotationAllowReflection},
-		{"from a provider", milan, "", v1alpha1.AnnotationAllowReflection},
-		{"within a provider", milan, milan, v1alpha1.AnnotationAllowReflection},
-		{"between providers", milan, turin, v1alpha1.AnnotationAllowReflection},
+// A third provider of the namespace, naples, gets neither the key of the movers nor the Service.
+func TestSharedObjectsAreReflectedOnlyToTheProvidersOfTheMovers(t *testing.T) {
+	const milan, turin, naples = "9f1c", "7a2b", "5d3e"
+	for _, test := range []struct {
+		name, source, target string
+		want                 []string
+	}{
+		{"within this cluster", "", "", nil},
+		{"to a provider", "", milan, []string{milan}},
+		{"from a provider", milan, "", []string{milan}},
+		{"within a provider", milan, milan, []string{milan}},
+		{"between providers", milan, turin, []string{milan, turin}},
 	} {
-		m := &move{progress: &v1alpha1.MoveProgress{Source: v1alpha1.VolumeLocation{ClusterID: test.source}}}
-		if got := m.reflection(place{clusterID: test.target}); got != test.want {
-			t.Errorf("%s: %s", test.name, got)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, online())
+			m := &move{
+				Reconciler: w.controller, volume: w.virtualVolume(), names: namesOf(moveID),
+				progress: &v1alpha1.MoveProgress{ID: moveID, Source: v1alpha1.VolumeLocation{ClusterID: test.source}},
+			}
+			_, err := m.grant(t.Context())
+			w.must(err)
+			w.must(m.share(t.Context(), m.reflection(place{clusterID: test.target})))
+			for kind, object := range map[string]client.Object{
+				"Secret": get(w, m.shared, &corev1.Secret{}), "Service": get(w, m.shared, &corev1.Service{}),
+			} {
+				var got []string
+				for _, id := range []string{milan, turin, naples} {
+					if !reflection.Excludes(object, id) {
+						got = append(got, id)
+					}
+				}
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Errorf("%s is reflected to (-want +got):\n%s", kind, diff)
+				}
+				// The reflection policy of a provider may be an allow list.
+				if allowed := object.GetAnnotations()[v1alpha1.AnnotationAllowReflection]; allowed == "" && len(test.want) > 0 {
+					t.Errorf("%s is not in an allow list", kind)
+				}
+			}
+		})
+	}
+}
+
+// The controller manager may give a mover only SELinux options that the Pod Security Standard baseline allows.
+func TestMoversHaveTheSELinuxLevelOfTheVolumeOnly(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		of   *corev1.SELinuxOptions
+		want *corev1.SELinuxOptions
+	}{
+		{"none", nil, nil},
+		{"a level", &corev1.SELinuxOptions{Level: "s0:c1,c2"}, &corev1.SELinuxOptions{Level: "s0:c1,c2"}},
+		{
+			"a type of containers", &corev1.SELinuxOptions{Level: "s0:c1", Type: "container_init_t"},
+			&corev1.SELinuxOptions{Level: "s0:c1", Type: "container_init_t"},
+		},
+		{
+			"a privileged type, user and role",
+			&corev1.SELinuxOptions{Level: "s0", Type: "spc_t", User: "system_u", Role: "system_r"},
+			&corev1.SELinuxOptions{Level: "s0"},
+		},
+		{"a privileged type without a level", &corev1.SELinuxOptions{Type: "spc_t"}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pod, container := securityContexts(&Mark{SELinux: test.of}, roleSender)
+			if diff := cmp.Diff(test.want, pod.SELinuxOptions); diff != "" || container.SELinuxOptions != nil {
+				t.Errorf("container %v; pod (-want +got):\n%s", container.SELinuxOptions, diff)
+			}
+		})
 	}
 }
 

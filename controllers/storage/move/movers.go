@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -80,20 +82,28 @@ func (m *move) revoke(ctx context.Context) error {
 	return kit.Delete(ctx, m.Client, binding)
 }
 
-// reflection returns the annotation that determines whether the Secret and the Service of the movers are reflected.
-// They are if a mover runs on a provider, also if both movers run on the same one.
-func (m *move) reflection(target place) string {
-	if m.progress.Source.ClusterID == "" && target.clusterID == "" {
-		return v1alpha1.AnnotationSkipReflection
+// reflection returns the annotations that reflect the Secret and the Service of the movers to the providers on which a
+// mover runs, and to no other.
+func (m *move) reflection(target place) map[string]string {
+	var clusters []string
+	for _, id := range []string{m.progress.Source.ClusterID, target.clusterID} {
+		if id != "" && !slices.Contains(clusters, id) {
+			clusters = append(clusters, id)
+		}
 	}
-	return v1alpha1.AnnotationAllowReflection
+	if len(clusters) == 0 {
+		return map[string]string{v1alpha1.AnnotationSkipReflection: "true"}
+	}
+	return map[string]string{
+		v1alpha1.AnnotationAllowReflection: "true", v1alpha1.AnnotationReflectTo: strings.Join(clusters, ","),
+	}
 }
 
-// share creates the Secret with the certificate that both movers present and the Service of the receiver. reflection is
-// the key of the annotation for both objects.
-func (m *move) share(ctx context.Context, reflection string) error {
+// share creates the Secret with the certificate that both movers present and the Service of the receiver. reflection
+// has the annotations of both objects.
+func (m *move) share(ctx context.Context, reflection map[string]string) error {
 	meta := m.objectMeta(m.shared)
-	meta.Annotations = map[string]string{reflection: "true"}
+	meta.Annotations = reflection
 	certificate, key, err := mover.NewIdentity(m.shared)
 	if err != nil {
 		return err
@@ -223,7 +233,7 @@ func (m *move) senderArguments() []string {
 func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *corev1.SecurityContext) {
 	pod := &corev1.PodSecurityContext{
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		SELinuxOptions: mark.SELinux,
+		SELinuxOptions: seLinux(mark.SELinux),
 	}
 	container := &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
@@ -243,6 +253,25 @@ func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *cor
 		}
 	}
 	return pod, container
+}
+
+// containerTypes are the SELinux types that the Pod Security Standard baseline allows.
+var containerTypes = []string{"container_t", "container_init_t", "container_kvm_t", "container_engine_t"}
+
+// seLinux returns the SELinux options of a mover, from those of a pod that mounts the claim: the level, which the files
+// of the volume have, and the type if the Pod Security Standard baseline allows it.
+func seLinux(of *corev1.SELinuxOptions) *corev1.SELinuxOptions {
+	if of == nil {
+		return nil
+	}
+	options := corev1.SELinuxOptions{Level: of.Level}
+	if slices.Contains(containerTypes, of.Type) {
+		options.Type = of.Type
+	}
+	if options == (corev1.SELinuxOptions{}) {
+		return nil
+	}
+	return &options
 }
 
 // affinity returns the affinity by which a mover runs at this place.

@@ -79,7 +79,9 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 
 // createTarget creates the receiver's claim. It creates the Secret and the Service of the movers before, so that they
 // exist if the claim does.
-func (m *move) createTarget(ctx context.Context, claim *corev1.PersistentVolumeClaim, reflection string) error {
+func (m *move) createTarget(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, reflection map[string]string,
+) error {
 	existing, err := m.claimNamed(ctx, claim.Name)
 	if err != nil || existing != nil {
 		return err

@@ -283,14 +283,14 @@ func (c *Controller) Warn(namespace string, event *corev1.Event) {
 	}
 }
 
-// policy returns the reflection policy of a kind; the zero value before the first VirtualNode was read.
+// policy returns the reflection policy of a kind; that of an empty VirtualNode before the first one was read.
 func (c *Controller) policy(of schema.GroupResource) translate.Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if c.policies == nil {
-		return translate.Policy{}
+		return translate.Policy{ClusterID: c.To.DestinationID}
 	}
-	return translate.PolicyOf(c.policies, of)
+	return translate.PolicyOf(c.policies, of, c.To.DestinationID)
 }
 
 // destination returns Config.To with the classes that reflected objects may name.

@@ -471,6 +471,16 @@ func TestPolicyOfTheVirtualNodeApplies(t *testing.T) {
 	r.awaitData(t, "settings", map[string]string{"a": "1"})
 }
 
+func TestReflectedObjectIsDeletedWhenItsAnnotationSelectsAnotherCluster(t *testing.T) {
+	elsewhere, here := settings("1"), settings("1")
+	elsewhere.Annotations = map[string]string{v1alpha1.AnnotationReflectTo: "naples-id"}
+	here.Name, here.Annotations = "here", map[string]string{v1alpha1.AnnotationReflectTo: "naples-id,milan-id"}
+	r := newReflecting(t, []runtime.Object{elsewhere, here}, []runtime.Object{copyOf(settings("1"))})
+	r.start(t)
+	r.awaitData(t, "here", map[string]string{"a": "1"})
+	r.awaitData(t, "settings", nil)
+}
+
 // Before the VirtualNode is cached, nothing is reflected, because its policy may exclude objects.
 func TestNothingIsReflectedBeforeThePolicyIsKnown(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{settings("1")}, nil)

@@ -37,7 +37,7 @@ func LocalConfigMap(name string) string {
 
 // ConfigMap returns the desired reflected object of a local ConfigMap; nil if it is not reflected.
 func ConfigMap(local *corev1.ConfigMap, namespace string, to Destination) *corev1.ConfigMap {
-	if reflection.SkipsReflection(local) || local.Name == consumerRootCA {
+	if reflection.Excludes(local, to.DestinationID) || local.Name == consumerRootCA {
 		return nil
 	}
 	desired := local.DeepCopy()

@@ -26,7 +26,7 @@ const MaxReflectedSize = 512 << 10
 // It has all fields but the status, and a hash of them in an annotation. The hash makes the removal of a field visible,
 // which a comparison does not, because the provider may add fields to the reflected object.
 func Configured(local *unstructured.Unstructured, namespace string, to Destination) *unstructured.Unstructured {
-	if reflection.SkipsReflection(local) {
+	if reflection.Excludes(local, to.DestinationID) {
 		return nil
 	}
 	desired := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content(local))}

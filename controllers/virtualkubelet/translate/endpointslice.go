@@ -38,7 +38,7 @@ func EndpointSlice(
 ) *v1alpha1.ShadowEndpointSlice {
 	service := local.Labels[discoveryv1.LabelServiceName]
 	switch {
-	case reflection.SkipsReflection(local), service == "", isKubernetes(local.Namespace, service):
+	case reflection.Excludes(local, to.DestinationID), service == "", isKubernetes(local.Namespace, service):
 		return nil
 	case local.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy:
 		// This slice was created from the ShadowEndpointSlice of a consumer of the local cluster.

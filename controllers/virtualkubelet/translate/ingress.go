@@ -17,7 +17,7 @@ const annotationIngressClass = "kubernetes.io/ingress.class"
 // Ingress returns the desired reflected object of a local Ingress; nil if it is not reflected. It has the class of the
 // local Ingress if the provider offers it, otherwise the first offered class, and no class if none is offered.
 func Ingress(local *networkingv1.Ingress, namespace string, to Destination) *networkingv1.Ingress {
-	if reflection.SkipsReflection(local) {
+	if reflection.Excludes(local, to.DestinationID) {
 		return nil
 	}
 	from := local.DeepCopy()

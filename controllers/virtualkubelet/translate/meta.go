@@ -27,10 +27,11 @@ const (
 )
 
 // reflectedMeta returns the metadata of a reflected object. It omits owner references and finalizers, which have a
-// meaning in the local cluster only.
+// meaning in the local cluster only, and the IDs of other clusters.
 func reflectedMeta(local metav1.Object, name, namespace string, to Destination) metav1.ObjectMeta {
 	labels, annotations := maps.Clone(local.GetLabels()), maps.Clone(local.GetAnnotations())
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	delete(annotations, v1alpha1.AnnotationReflectTo)
 	keys := reflectedKeys(labels, annotations)
 	if labels == nil {
 		labels = map[string]string{}

@@ -17,15 +17,20 @@ import (
 // Policy is the reflection policy of one kind: which objects are reflected, and without which labels and annotations.
 // The zero value is the policy DenyList without exclusions.
 type Policy struct {
+	// ClusterID is the ID of the cluster to which objects are reflected.
+	ClusterID string
 	// AllowList means that only objects with the annotation that allows reflection are reflected.
 	AllowList bool
 	// ExcludedLabels and ExcludedAnnotations are the keys of labels and annotations that are not reflected.
 	ExcludedLabels, ExcludedAnnotations []string
 }
 
-// PolicyOf returns the policy of a kind, with the exclusions for all kinds and for this one.
-func PolicyOf(spec *v1alpha1.VirtualNodeReflection, of schema.GroupResource) Policy {
-	policy := Policy{ExcludedLabels: spec.ExcludedLabels, ExcludedAnnotations: spec.ExcludedAnnotations}
+// PolicyOf returns the policy of a kind for reflection to a cluster, with the exclusions for all kinds and for this
+// one.
+func PolicyOf(spec *v1alpha1.VirtualNodeReflection, of schema.GroupResource, clusterID string) Policy {
+	policy := Policy{
+		ClusterID: clusterID, ExcludedLabels: spec.ExcludedLabels, ExcludedAnnotations: spec.ExcludedAnnotations,
+	}
 	for _, kind := range spec.Kinds {
 		if kind.Group == of.Group && kind.Resource == of.Resource {
 			policy.AllowList = kind.Policy == v1alpha1.ReflectionAllowList
@@ -36,10 +41,10 @@ func PolicyOf(spec *v1alpha1.VirtualNodeReflection, of schema.GroupResource) Pol
 	return policy
 }
 
-// Reflects reports whether an object is reflected. The annotation that excludes an object takes precedence over the one
+// Reflects reports whether an object is reflected. The annotations that exclude an object take precedence over the one
 // that allows it.
 func (p Policy) Reflects(local metav1.Object) bool {
-	if reflection.SkipsReflection(local) {
+	if reflection.Excludes(local, p.ClusterID) {
 		return false
 	}
 	allow, annotated := local.GetAnnotations()[v1alpha1.AnnotationAllowReflection]

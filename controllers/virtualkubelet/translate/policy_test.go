@@ -8,7 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -42,6 +45,68 @@ func TestPolicySelectsReflectedObjects(t *testing.T) {
 	}
 }
 
+// Objects of every kind, which the policy and the translation decide about.
+func TestObjectsAreReflectedOnlyToTheClustersOfTheirAnnotation(t *testing.T) {
+	meta := metav1.ObjectMeta{
+		Namespace: "shop", Name: "object", Labels: map[string]string{discoveryv1.LabelServiceName: "object"},
+		Annotations: map[string]string{v1alpha1.AnnotationReflectTo: "turin-id,milan-id"},
+	}
+	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget"}}
+	widget.SetName(meta.Name)
+	widget.SetAnnotations(meta.Annotations)
+	for kind, reflected := range map[string]func(to Destination) metav1.Object{
+		"ConfigMap": func(to Destination) metav1.Object {
+			return orNil(ConfigMap(&corev1.ConfigMap{ObjectMeta: meta}, "shop-rome", to))
+		},
+		"Secret": func(to Destination) metav1.Object {
+			return orNil(Secret(&corev1.Secret{ObjectMeta: meta}, "shop-rome", to))
+		},
+		"Service": func(to Destination) metav1.Object {
+			return orNil(Service(&corev1.Service{ObjectMeta: meta}, "shop-rome", to))
+		},
+		"Ingress": func(to Destination) metav1.Object {
+			return orNil(Ingress(&networkingv1.Ingress{ObjectMeta: meta}, "shop-rome", to))
+		},
+		"Widget": func(to Destination) metav1.Object { return orNil(Configured(widget, "shop-rome", to)) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			got := reflected(Destination{OriginID: "rome-id", DestinationID: "milan-id"})
+			if got == nil {
+				t.Fatal("it is not reflected to milan")
+			}
+			if value, ok := got.GetAnnotations()[v1alpha1.AnnotationReflectTo]; ok {
+				t.Errorf("milan receives the IDs of other clusters: %s", value)
+			}
+			if reflected(Destination{OriginID: "rome-id", DestinationID: "naples-id"}) != nil {
+				t.Error("it is reflected to naples")
+			}
+		})
+	}
+	service, slice := &corev1.Service{ObjectMeta: meta}, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "object-1", Labels: meta.Labels,
+	}}
+	for cluster, want := range map[string]bool{"milan-id": true, "naples-id": false} {
+		policy := PolicyOf(&v1alpha1.VirtualNodeReflection{}, corev1.Resource("services"), cluster)
+		if got := policy.Reflects(service); got != want {
+			t.Errorf("the policy for %s reflects the Service: %t", cluster, got)
+		}
+		if got := ReflectsEndpoints(policy, policy, service, slice); got != want {
+			t.Errorf("the policy for %s reflects the EndpointSlice: %t", cluster, got)
+		}
+	}
+}
+
+// orNil returns nil for a nil pointer.
+func orNil[T any, P interface {
+	*T
+	metav1.Object
+}](object P) metav1.Object {
+	if object == nil {
+		return nil
+	}
+	return object
+}
+
 func TestPolicyOfAKindExtendsThePolicyOfAllKinds(t *testing.T) {
 	spec := &v1alpha1.VirtualNodeReflection{
 		ExcludedLabels: []string{"team"}, ExcludedAnnotations: []string{"cost"},
@@ -73,12 +138,13 @@ func TestPolicyOfAKindExtendsThePolicyOfAllKinds(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, PolicyOf(spec, test.of)); diff != "" {
+			if diff := cmp.Diff(test.want, PolicyOf(spec, test.of, "")); diff != "" {
 				t.Errorf("policy (-want +got):\n%s", diff)
 			}
 		})
 	}
-	if diff := cmp.Diff(Policy{}, PolicyOf(&v1alpha1.VirtualNodeReflection{}, corev1.Resource("secrets"))); diff != "" {
+	none := PolicyOf(&v1alpha1.VirtualNodeReflection{}, corev1.Resource("secrets"), "")
+	if diff := cmp.Diff(Policy{}, none); diff != "" {
 		t.Errorf("policy of a kind without an entry (-want +got):\n%s", diff)
 	}
 }

@@ -37,7 +37,7 @@ func ReflectableSecrets() fields.Selector {
 // Secret returns the desired reflected object of a local Secret; nil if it is not reflected.
 func Secret(local *corev1.Secret, namespace string, to Destination) *corev1.Secret {
 	reflectable := ReflectableSecrets().Matches(fields.Set{"type": string(local.Type)})
-	if reflection.SkipsReflection(local) || !reflectable {
+	if reflection.Excludes(local, to.DestinationID) || !reflectable {
 		return nil
 	}
 	desired := local.DeepCopy()

@@ -19,7 +19,7 @@ import (
 // same, because remote pods have the labels of local pods. The provider allocates addresses, node ports and load
 // balancers. A load balancer has a class that the provider offers.
 func Service(local *corev1.Service, namespace string, to Destination) *corev1.Service {
-	if reflection.SkipsReflection(local) || isKubernetes(local.Namespace, local.Name) {
+	if reflection.Excludes(local, to.DestinationID) || isKubernetes(local.Namespace, local.Name) {
 		return nil
 	}
 	from := local.DeepCopy().Spec

@@ -39,6 +39,9 @@ const (
 	// AnnotationAllowReflection includes an object in reflection if the reflection policy of its
 	// kind is AllowList. Any value except "false" has this effect.
 	AnnotationAllowReflection = "liqo.io/allow-reflection"
+	// AnnotationReflectTo limits the reflection of an object to the clusters with these cluster IDs,
+	// separated by commas. An empty value excludes the object from reflection.
+	AnnotationReflectTo = "liqo.io/reflect-to"
 	// AnnotationForceRemoteNodePort, on a Service, requests the same node ports for the reflected
 	// Service. Any value except "false" has this effect.
 	AnnotationForceRemoteNodePort = "liqo.io/force-remote-node-port"

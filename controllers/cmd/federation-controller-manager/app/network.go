@@ -143,7 +143,9 @@ func initEndpointAddresses(ctx context.Context, config *Config) error {
 	if err != nil {
 		return err
 	}
-	reconciler := &addresses.EndpointReconciler{Addresses: shared, Events: config.Recorder(addresses.EndpointsName)}
+	reconciler := &addresses.EndpointReconciler{
+		Addresses: shared, Events: config.Recorder(addresses.EndpointsName), Refused: config.Options.refusedEndpoints(),
+	}
 	reconciler.Services = watches.NewServices(config.Kube, reconciler.Changes(), reconciler.Complete)
 	return reconciler.SetupWithManager(config.manager)
 }
