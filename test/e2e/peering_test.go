@@ -141,8 +141,11 @@ func accepts(t *testing.T, consumer, provider *harness.Cluster) {
 	token := "for-" + consumer.Name
 	// A PeeringToken of an earlier peering is used up.
 	kubectl(t, provider, "delete", "peeringtoken", token, "--ignore-not-found")
+	// A provider that is a consumer of the other cluster accepts only invitations for this cluster.
+	system := must(consumer.Kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{}))(t)
 	result := provider.KubectlInput(t.Context(),
-		fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":%q}}`, token),
+		fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":%q},`+
+			`"spec":{"consumerClusterID":%q}}`, token, system.UID),
 		"create", "-f", "-")
 	if result.Err != nil {
 		t.Fatal(result.Err)

@@ -47,6 +47,8 @@ func (r *Reconciler) deleteAccounts(ctx context.Context, token, name string) err
 	})
 }
 
+// deleteMatching deletes ServiceAccounts of invitations, and the IdentityRequests that were created with them, unless a
+// peering uses them. A refused request would be left otherwise.
 func (r *Reconciler) deleteMatching(ctx context.Context, matches func(*corev1.ServiceAccount) bool) error {
 	accounts, err := r.matching(ctx, matches)
 	if err != nil {
@@ -56,9 +58,29 @@ func (r *Reconciler) deleteMatching(ctx context.Context, matches func(*corev1.Se
 		if account.DeletionTimestamp != nil {
 			continue
 		}
+		if err := r.deleteRequest(ctx, account.Name); err != nil {
+			return err
+		}
 		if err := kit.Delete(ctx, r.Client, account); err != nil {
 			return fmt.Errorf("deleting the service account of an invitation: %w", err)
 		}
+	}
+	return nil
+}
+
+// deleteRequest deletes an IdentityRequest that no peering uses. It reads the API server, because a peering may use the
+// request for a moment only.
+func (r *Reconciler) deleteRequest(ctx context.Context, name string) error {
+	request := &v1alpha1.IdentityRequest{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, request)
+	if err == nil && isUnowned(request) {
+		err = r.Live.Get(ctx, client.ObjectKey{Name: name}, request)
+	}
+	if err == nil && isUnowned(request) {
+		err = kit.Delete(ctx, r.Client, request)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the identity request of an invitation: %w", err)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ package invitation
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -122,7 +121,7 @@ func (r *Reconciler) reconcile(ctx context.Context, token *v1alpha1.PeeringToken
 	left := naming.InvitationExpiry(token.CreationTimestamp.Time, token.Spec.ExpirationSeconds).Sub(r.Clock.Now())
 	switch {
 	case left <= 0:
-		return 0, r.expire(ctx, token, request)
+		return 0, r.expire(ctx, token)
 	case request == nil && !token.Status.Used:
 		return left, nil
 	case request == nil:
@@ -138,16 +137,13 @@ func (r *Reconciler) reconcile(ctx context.Context, token *v1alpha1.PeeringToken
 
 // expire deletes an expired invitation. It also deletes its ServiceAccount and IdentityRequest, unless a
 // peering uses them.
-func (r *Reconciler) expire(
-	ctx context.Context, token *v1alpha1.PeeringToken, request *v1alpha1.IdentityRequest,
-) error {
-	if err := r.deleteAccounts(ctx, token.Name, naming.InvitationAccount(token.UID)); err != nil {
+func (r *Reconciler) expire(ctx context.Context, token *v1alpha1.PeeringToken) error {
+	account := naming.InvitationAccount(token.UID)
+	if err := r.deleteAccounts(ctx, token.Name, account); err != nil {
 		return err
 	}
-	if request != nil && isUnowned(request) {
-		if err := kit.Delete(ctx, r.Client, request); err != nil {
-			return fmt.Errorf("deleting the identity request of an expired invitation: %w", err)
-		}
+	if err := r.deleteRequest(ctx, account); err != nil {
+		return err
 	}
 	return kit.Delete(ctx, r.Client, token)
 }
