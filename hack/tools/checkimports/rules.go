@@ -53,7 +53,8 @@ var layers = []struct {
 	{"apiserver/pattern", nil},
 	{"apiserver/placement", []string{"apiserver/apis", "apiserver/podspec", "apiserver/volume"}},
 	{"apiserver/plan", []string{
-		"apiserver/apis", "apiserver/naming", "apiserver/placement", "apiserver/podspec", "apiserver/volume",
+		"apiserver/apis", "apiserver/naming", "apiserver/placement", "apiserver/podspec", "apiserver/trust",
+		"apiserver/volume",
 	}},
 	{"apiserver/podspec", []string{"apiserver/apis", "apiserver/pattern"}},
 	{"apiserver/quota", []string{"apiserver/apis"}},
