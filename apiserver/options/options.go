@@ -196,7 +196,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Directory for the data of the embedded etcd, on a persistent volume. Only one process at a time may "+
 			"use it.")
 	fs.BoolVar(&o.AllowEmptyStore, "allow-empty-store", false,
-		"Start with an empty store although the cluster has namespaces of peerings, as if a store was lost. "+
+		"Start with an empty store even if the cluster has namespaces of peerings, which usually means that the store "+
+			"was lost. "+
 			"These namespaces and the pods in them are deleted.")
 	fs.DurationVar(&o.Maintenance.SnapshotInterval, "etcd-snapshot-interval", o.Maintenance.SnapshotInterval,
 		"Time between two snapshots of the embedded etcd, in the directory snapshots of --data-dir. If "+

@@ -27,7 +27,7 @@ import (
 // hour. Managed clusters drain nodes within about this time.
 const DefaultMaxGracePeriodSeconds = 3600
 
-// Strictest returns limits within which pods are within the limits of every consumer.
+// Strictest returns limits that are at least as strict as those of any consumer.
 func Strictest() *v1alpha1.PodPolicy {
 	return &v1alpha1.PodPolicy{MaxGracePeriodSeconds: ptr.To[int64](corev1.DefaultTerminationGracePeriodSeconds)}
 }

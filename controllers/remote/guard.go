@@ -29,8 +29,8 @@ const (
 var (
 	// ErrRedirect is returned for a redirect, which no API server sends.
 	ErrRedirect = errors.New("the peer redirects, which is refused: set the URL to which it redirects")
-	// ErrUpgrade is returned for a response that switches protocols although the request did not ask for it.
-	ErrUpgrade = errors.New("the peer switched protocols, which the request did not ask for")
+	// ErrUpgrade is returned for a response that switches protocols although the request does not permit it.
+	ErrUpgrade = errors.New("the peer switched protocols, which the request does not permit")
 	// ErrBusy is returned for a call while Limits.Calls others wait for their responses.
 	ErrBusy = errors.New("the peer has not responded to earlier requests yet")
 	// ErrResponseTooLarge is returned for a response that exceeds Limits.Response or Limits.Watch.
@@ -51,8 +51,8 @@ type Limits struct {
 	// Calls is the maximum number of concurrent calls, apart from streams, so that a peer that does not respond occupies
 	// few of the workers that serve all peers. 0 means no limit.
 	Calls int
-	// Elements is the number of elements that a JSON response may have whatever its length. Longer responses may
-	// have more, in proportion to their length. Without Watch, it applies to each event of a watch.
+	// Elements is the number of array elements that a JSON response of any length may have; longer responses may have
+	// more, in proportion to their length. In a watch, it applies to the whole watch, or to each event if Watch is 0.
 	Elements int64
 }
 

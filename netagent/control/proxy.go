@@ -104,8 +104,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, http.StatusText(status), status)
 }
 
-// connect forwards the client's connection until it ends. It returns the status to respond with if the connection
-// was not hijacked, and an error if the cause is not the client.
+// connect forwards data between the client and the peer until one of them ends the connection. It returns the HTTP
+// status, 200 if the connection was hijacked, and an error for a failure that the client did not cause.
 func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) (int, error) {
 	if r.Method != http.MethodConnect {
 		return http.StatusMethodNotAllowed, nil

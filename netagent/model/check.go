@@ -204,7 +204,7 @@ func checkPeer(p Peer) error {
 	case countTargets(p.Mappings) > maxPeerMappings:
 		return fmt.Errorf("its mappings have more than %d ports", maxPeerMappings)
 	case len(p.Reachable) > maxReachable:
-		return fmt.Errorf("it may reach more than %d addresses", maxReachable)
+		return fmt.Errorf("its TunnelReach has more than %d addresses", maxReachable)
 	}
 	for _, r := range p.Remote {
 		if err := checkPrefix(r); err != nil {

@@ -105,7 +105,7 @@ func (a *Addresses) mappingsOf(ctx context.Context, of origin) ([]v1alpha1.Addre
 	return a.mappings(ctx, client.MatchingFields{indexOrigin: of.String()})
 }
 
-// mapped returns the requests of the origins with this kind for which options select an AddressMapping.
+// mapped returns a request for each origin of a kind that has an AddressMapping which the list options select.
 func (a *Addresses) mapped(ctx context.Context, kind kind, options ...client.ListOption) []reconcile.Request {
 	// Listing from a cache fails only before the cache is synced, which causes an event for each mapping anyway.
 	all, _ := a.mappings(ctx, options...)

@@ -27,7 +27,8 @@ const (
 	ofPod kind = iota
 	// ofEndpoints is the kind of an origin that is a namespace with endpoints that are not pods.
 	ofEndpoints
-	// ofAPIServer is the kind of an origin that is a ForeignCluster whose pods reach the API server.
+	// ofAPIServer is the kind of an origin that is the ForeignCluster of a provider on which offloaded pods reach the
+	// local API server.
 	ofAPIServer
 )
 

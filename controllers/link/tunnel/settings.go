@@ -67,12 +67,12 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		{&s.ExternalCIDRs, "network-external-cidrs", "CIDRs, at most one of IPv4 and one of IPv6, " +
 			"from which non-pod endpoints get addresses that peers can reach. Nothing else may use them. " +
 			"If empty, one for each IP family of pods is allocated from --network-pool-cidrs. None means no external CIDRs."},
-		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs to which ranges of peers are remapped on a conflict, and outside of --network-keep-cidrs. " +
-			"AddressPool default has them, unless an administrator created it."},
+		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs to which ranges of peers are remapped on a conflict, " +
+			"and outside of --network-keep-cidrs. AddressPool default has them, unless an administrator created it."},
 		{&s.PeerCIDRs, "network-peer-cidrs", "CIDRs that ranges of peers must lie in: " +
 			"a peer with any other range would receive traffic to the internet."},
-		{&s.KeepCIDRs, flagKeepCIDRs, "CIDRs, at most 32, within which ranges of peers are used unchanged if they are free, " +
-			"unless spec.keepCIDRs of a ForeignCluster is set. Other ranges are remapped. " +
+		{&s.KeepCIDRs, flagKeepCIDRs, "CIDRs, at most 32, within which ranges of peers are used unchanged " +
+			"if they are free, unless spec.keepCIDRs of a ForeignCluster is set. Other ranges are remapped. " +
 			"If empty, none with trust Tenant, and all with SameOwner."},
 		{&s.Endpoints, "network-endpoints",
 			"Endpoints of this cluster's gateway, host:port over UDP, the preferred one first, " +
@@ -82,8 +82,8 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)
 	}
 	fs.BoolVar(&s.GatewayService, "network-gateway-service", s.GatewayService,
-		"Keep the EndpointSlice of Service federation-gateway in the installation namespace, "+
-			"and take the endpoints of the gateway from that Service.")
+		"Write the EndpointSlice of Service federation-gateway in the installation namespace, "+
+			"and use the addresses of that Service as endpoints of the gateway.")
 	fs.Int32Var(&s.MTU, "network-mtu", s.MTU,
 		"Largest packet inside of a tunnel in bytes, 1280 to 65535; "+
 			"0 means that the gateway measures the MTU of its node's network.")

@@ -38,8 +38,8 @@ const (
 	// reasonServicesUnknown means that the provider does not know the range of its Services. Add it to
 	// policy.refusedEndpointCIDRs of the provider.
 	reasonServicesUnknown = "ServiceCIDRsUnknown"
-	// reasonConflict means that another EndpointSlice has the name; it is not changed. Delete the other EndpointSlice;
-	// it is retried within half a minute.
+	// reasonConflict means that another client created an EndpointSlice of this name, which is not changed. Delete it:
+	// the ShadowEndpointSlice is retried within half a minute.
 	reasonConflict = "NameConflict"
 	// reasonNotRemote means that the namespace is not a remote namespace. Restore the labels of the namespace.
 	reasonNotRemote = "NotARemoteNamespace"

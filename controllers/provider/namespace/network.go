@@ -251,9 +251,9 @@ func (r *Reconciler) warnIfClosed(t tenant, namespace string) {
 	}
 }
 
-// deleteReflected deletes the NetworkPolicies that a consumer reflected to a remote namespace. NetworkPolicies add up,
-// so that each could permit what the isolation does not. The namespace has the annotation with which federation-peers
-// refuses new ones.
+// deleteReflected deletes the NetworkPolicies that a consumer reflected to a remote namespace. They add up, so
+// that each could permit what the isolation does not. The ValidatingAdmissionPolicy federation-peers refuses new ones,
+// because of the annotation AnnotationNetworkAccess of the namespace.
 func (r *Reconciler) deleteReflected(ctx context.Context, namespace string) error {
 	var reflected networkingv1.NetworkPolicyList
 	err := r.reflected.List(ctx, &reflected, client.InNamespace(namespace),

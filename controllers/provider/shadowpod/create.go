@@ -21,7 +21,8 @@ import (
 
 // Reasons of events on a ShadowPod and on its local pod.
 const (
-	// reasonFailedCreate means that the provider refuses the pod. The message has the cause; it is retried.
+	// reasonFailedCreate means that the provider refuses the pod. The message has the cause; the creation
+	// is retried.
 	reasonFailedCreate = "FailedCreate"
 	// reasonFailedUpdate means that the provider refuses a change of the pod. The message has the cause.
 	reasonFailedUpdate = "FailedUpdate"

@@ -74,7 +74,7 @@ func hasBegun(vv *v1alpha1.VirtualVolume) bool {
 var phaseMessages = map[v1alpha1.MovePhase]string{
 	v1alpha1.MovePreparing:   "The target volume is being prepared.",
 	v1alpha1.MoveCopying:     "The data is being copied while pods use it.",
-	v1alpha1.MoveQuiescing:   "New pods wait, and those that mount the claim are evicted.",
+	v1alpha1.MoveQuiescing:   "New pods that mount the claim wait, and running ones are evicted.",
 	v1alpha1.MoveLocking:     "The source volume is being locked.",
 	v1alpha1.MoveFinalCopy:   "The last changes are being copied and verified.",
 	v1alpha1.MoveSwitching:   "The claim is being bound to the target volume.",

@@ -21,7 +21,7 @@ const lostAndFound = "lost+found"
 type tree struct {
 	// bytes is the size of all regular files, and allocated the space that they use on the disk, in bytes.
 	bytes, allocated int64
-	// files is the number of names, including directories.
+	// files is the number of paths, including directories. A file with several hard links counts once per path.
 	files int64
 	// linked is true if a regular file has several names.
 	linked bool

@@ -248,7 +248,7 @@ func (k *kubelet) sync(ctx context.Context) error {
 	return k.mirror.Sync(ctx)
 }
 
-// remap makes syncOnRequest call sync. Calls before sync starts are merged.
+// remap requests a sync of syncOnRequest without waiting for it. Requests that are pending at the same time are merged.
 func (k *kubelet) remap() {
 	select {
 	case k.remapped <- struct{}{}:

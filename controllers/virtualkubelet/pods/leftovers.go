@@ -26,7 +26,7 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
-// leftoversRetry is the time after which a failed sweep of a namespace is retried.
+// leftoversRetry is the time after which a failed deletion of leftover shadow pods in a namespace is retried.
 const leftoversRetry = 30 * time.Second
 
 // Leftovers deletes shadow pods that belong to deleted virtual nodes, because a virtual kubelet may end while the

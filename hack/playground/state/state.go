@@ -75,7 +75,7 @@ type Cluster struct {
 	NetworkPolicies bool `json:"networkPolicies,omitempty"`
 }
 
-// Node is a real node: a set of namespaces that one process holds.
+// Node is a node that runs a kubelet, unlike fake nodes: a set of Linux namespaces that one process keeps.
 type Node struct {
 	Name    string       `json:"name"`
 	Index   int          `json:"index"`

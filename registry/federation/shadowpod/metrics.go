@@ -7,7 +7,7 @@ import "k8s.io/component-base/metrics"
 
 var refusals = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace: "federation", Name: "shadow_pod_refusals_total",
-	Help: "Requests for shadow pods that are refused because a pod is beyond the limits in the offers to its consumer, " +
+	Help: "Requests for shadow pods that are refused because a pod is beyond the limits for pods of its consumer, " +
 		"by the ForeignCluster of the consumer.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"foreign_cluster"})

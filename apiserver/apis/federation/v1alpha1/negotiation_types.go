@@ -168,14 +168,14 @@ type ResourceOfferSpec struct {
 	// +listType=atomic
 	StorageClasses []string `json:"storageClasses,omitempty" protobuf:"bytes,5,rep,name=storageClasses"`
 	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
-	// the default class first. At most 64. Empty means that reflected Ingresses have no class, and
-	// that the provider selects it.
+	// the default class first. At most 64. If empty, reflected Ingresses have no class, and get the
+	// default IngressClass of the provider.
 	// +optional
 	// +listType=atomic
 	IngressClasses []string `json:"ingressClasses,omitempty" protobuf:"bytes,6,rep,name=ingressClasses"`
 	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
-	// default class first. At most 64. Empty means that reflected Services have no class, and that
-	// the provider selects it.
+	// default class first. At most 64. If empty, reflected Services have no class, and get the
+	// default load balancer of the provider.
 	// +optional
 	// +listType=atomic
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty" protobuf:"bytes,7,rep,name=loadBalancerClasses"`

@@ -109,7 +109,7 @@ type InvitationStatus struct {
 	// token.
 	// +optional
 	Peering *Peering `json:"peering,omitempty" protobuf:"bytes,3,opt,name=peering"`
-	// foreignCluster has the same effect as peering in declarative form: apply it together with a
+	// foreignCluster is the declarative alternative to the field peering: apply it together with a
 	// Secret of type federation.liqo.io/invitation that contains the token and has the name in
 	// spec.invitationSecretName.
 	// +optional

@@ -297,8 +297,8 @@ func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 	}
 }
 
-// usedWith returns the usage of an account. It includes a reservation unless the view has the written object: a new
-// object in any version, or a growing object in a version after reservation.Since.
+// usedWith returns the usage of an account, and of its reservations whose writes the view does not have yet. It has a
+// write once it contains the new object or, for an update, a revision of the object after reservation.Since.
 func (v *view[T, S]) usedWith(account string, reservations []Reservation[T]) Used[S] {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
