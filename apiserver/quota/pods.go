@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// PodPolicies returns the different limits for pods in the valid offers of a consumer, as defined by Granted. A pod must
-// be within all of them, because no offer is chosen for it.
+// PodPolicies returns the different limits for pods in the valid offers of a consumer, as defined by Granted. A pod
+// must be within all of them, because no offer is chosen for it.
 func PodPolicies(offers []*v1alpha1.ResourceOffer) []*v1alpha1.PodPolicy {
 	var policies []*v1alpha1.PodPolicy
 	for _, offer := range offers {

@@ -20,8 +20,8 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// peerWatches limits the concurrent watches of each peer. A watch takes memory as long as it lasts, and API Priority and
-// Fairness counts it only when it begins.
+// peerWatches limits the concurrent watches of each peer. A watch takes memory as long as it lasts, and API Priority
+// and Fairness counts it only when it begins.
 type peerWatches struct {
 	max   int
 	mu    sync.Mutex

@@ -20,8 +20,8 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// Refusals returns an error for each label, annotation and field of a pod that a policy does not permit. specPath is the
-// path of the spec. consumer is the name of the ForeignCluster in which the provider's administrator can permit it.
+// Refusals returns an error for each label, annotation and field of a pod that a policy does not permit. specPath is
+// the path of the spec. consumer is the name of the ForeignCluster in which the provider's administrator can permit it.
 // Values of old, the pod before an update, are permitted; old is nil for a new pod.
 func Refusals(
 	policy *v1alpha1.PodPolicy, pod, old *corev1.PodTemplateSpec, specPath *field.Path, consumer string,

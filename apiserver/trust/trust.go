@@ -37,9 +37,9 @@ func Of(fc *v1alpha1.ForeignCluster) v1alpha1.PeeringTrust {
 	return cmp.Or(fc.Spec.Trust, v1alpha1.TrustSameOwner)
 }
 
-// RefuseName returns an error if a consumer must not select a name for a remote namespace. Names that end with the short
-// ID of the consumer, which the mapping DefaultName generates, are permitted unless they are domains: a consumer can
-// search for a cluster ID with a certain short ID.
+// RefuseName returns an error if a consumer must not select a name for a remote namespace. Names that end with the
+// short ID of the consumer, which the mapping DefaultName generates, are permitted unless they are domains: a consumer
+// can search for a cluster ID with a certain short ID.
 func RefuseName(fc *v1alpha1.ForeignCluster, installation []string, name string) error {
 	names := Names(fc, installation)
 	generated := strings.HasSuffix(name, "-"+naming.ShortID(fc.Spec.ClusterID))

@@ -65,10 +65,10 @@ var (
 )
 
 // guard is a transport for responses that are not trusted. It refuses redirects and unrequested protocol switches, and
-// bounds length, elements and duration of responses, and the number of concurrent calls. It removes Retry-After, because
-// client-go waits for that time within the call: callers have delays of their own. Whether a response is a stream, which is
-// bounded less, is decided by the request alone: client-go reads the responses of all other requests into memory,
-// whatever their media type.
+// bounds length, elements and duration of responses, and the number of concurrent calls. It removes Retry-After,
+// because client-go waits for that time within the call: callers have delays of their own. Whether a response is a
+// stream, which is bounded less, is decided by the request alone: client-go reads the responses of all other requests
+// into memory, whatever their media type.
 type guard struct {
 	next   http.RoundTripper
 	limits Limits

@@ -95,8 +95,8 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 
 // insideOverlay adds rules to a chain at PREROUTING that check the addresses of the packets inside the overlay, and
 // returns further chains. Any machine that sends with the address of a node can send packets by the overlay, and they
-// have passed no NetworkPolicy. The overlay has packets of peers to pods and to the node itself and, to a gateway's node,
-// packets of pods and nodes to peers. ICMP errors of gateways belong to such packets.
+// have passed no NetworkPolicy. The overlay has packets of peers to pods and to the node itself and, to a gateway's
+// node, packets of pods and nodes to peers. ICMP errors of gateways belong to such packets.
 func (v *view) insideOverlay(c *Chain, peers []Peer) []Chain {
 	f := c.Family
 	fromPeers := Chain{Family: f, Table: mangleTable, Name: overlayFromPeersChain}

@@ -179,7 +179,8 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	})
 }
 
-// An external name could be one that only the provider reaches, and a NetworkPolicy could permit what isolation does not.
+// An external name could be one that only the provider reaches, and a NetworkPolicy could permit what isolation does
+// not.
 func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)

@@ -86,10 +86,10 @@ func excess(list, bound corev1.ResourceList) corev1.ResourceList {
 	return more
 }
 
-// boundOf returns the desired limits of the ResourceQuota of a remote namespace. current are its current
-// limits; nil if it does not exist. While the usage exceeds the offers, the limits are not reduced, because
-// the pods of a failed node could not be created again. The API server refuses new ShadowPods meanwhile. objects are the
-// limits of the numbers of objects.
+// boundOf returns the desired limits of the ResourceQuota of a remote namespace. current are its current limits; nil if
+// it does not exist. While the usage exceeds the offers, the limits are not reduced, because the pods of a failed node
+// could not be created again. The API server refuses new ShadowPods meanwhile. objects are the limits of the numbers of
+// objects.
 func boundOf(current, offered, used, objects corev1.ResourceList) corev1.ResourceList {
 	bound := offered.DeepCopy()
 	if exceeds(used, offered) {

@@ -52,7 +52,8 @@ func TestPodsRunOnSharedNodesWithTheLabelsOfTheOffer(t *testing.T) {
 	}
 }
 
-// A ForeignCluster may be deleted before the last pods of its consumer. Without it, the trust in the consumer is unknown.
+// A ForeignCluster may be deleted before the last pods of its consumer. Without it, the trust in the consumer is
+// unknown.
 func TestDeletedConsumerRunsNoNewPods(t *testing.T) {
 	nodes := &Nodes{cluster: kittest.New(t), policy: &offer.Policy{}}
 	if place, err := nodes.Place(t.Context(), "naples", ""); err == nil {

@@ -151,8 +151,8 @@ func tuned(config *rest.Config, options *Options) *rest.Config {
 	return config
 }
 
-// check returns the version of the provider's API server, and reads the ResourceOffer of the virtual node. It fails if the API
-// server or its federation API is unavailable, or if the consumer may not read the offer.
+// check returns the version of the provider's API server, and reads the ResourceOffer of the virtual node. It fails if
+// the API server or its federation API is unavailable, or if the consumer may not read the offer.
 func (c *clients) check(ctx context.Context, vn *v1alpha1.VirtualNode) (string, error) {
 	version, err := c.remote.Core.Discovery().ServerVersionWithContext(ctx)
 	if err != nil {

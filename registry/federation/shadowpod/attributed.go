@@ -24,8 +24,9 @@ import (
 // resized.
 //
 // It drops the managed fields of all shadow pods that use quota, and of other new ones unless server-side apply created
-// them. They would be as large as the shadow pod itself and cost storage, watch traffic and CPU, although all fields have
-// one writer, the virtual kubelet. A peer could store any number of them by server-side apply, each for another manager.
+// them. They would be as large as the shadow pod itself and cost storage, watch traffic and CPU, although all fields
+// have one writer, the virtual kubelet. A peer could store any number of them by server-side apply, each for another
+// manager.
 type attributed struct {
 	Strategy
 	quotas   *podquota.Quotas
@@ -45,8 +46,8 @@ func (s attributed) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	}
 }
 
-// PrepareForUpdate drops managed fields, and sets status.allocatedResources if the spec changes: for each resource whose
-// request is less than the current usage, it keeps the usage.
+// PrepareForUpdate drops managed fields, and sets status.allocatedResources if the spec changes: for each resource
+// whose request is less than the current usage, it keeps the usage.
 func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.Strategy.PrepareForUpdate(ctx, obj, old)
 	pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)

@@ -21,7 +21,8 @@ import (
 	"liqo.io/federation/apiserver/trust"
 )
 
-// BeyondLimits returns the sorted namespace/name of the unfinished shadow pods of a consumer that a policy would refuse.
+// BeyondLimits returns the sorted namespace/name of the unfinished shadow pods of a consumer that a policy would
+// refuse.
 func (r Reader) BeyondLimits(ctx context.Context, consumer string, policy *v1alpha1.PodPolicy) ([]string, error) {
 	if policy == nil {
 		return nil, nil
