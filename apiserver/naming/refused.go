@@ -55,7 +55,8 @@ func RefuseDomain(name string) error {
 		return nil
 	}
 	return fmt.Errorf("the name %s is a top-level domain or has the form of one, so that Services of the namespace would "+
-		"replace hosts of that domain in the cluster DNS of the provider: use another name, for example by the mapping DefaultName, or "+
+		"replace hosts of that domain in the cluster DNS of the provider: use another name, "+
+			"for example by the mapping DefaultName, or "+
 		"have the provider's administrator list it in spec.incomingPolicy.remoteNamespaces of the ForeignCluster", name)
 }
 

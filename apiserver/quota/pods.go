@@ -16,8 +16,9 @@ import (
 func PodPolicies(offers []*v1alpha1.ResourceOffer) []*v1alpha1.PodPolicy {
 	var policies []*v1alpha1.PodPolicy
 	for _, offer := range offers {
-		if policy := offer.Spec.Pods; valid(offer) && policy != nil &&
-			!slices.ContainsFunc(policies, func(p *v1alpha1.PodPolicy) bool { return apiequality.Semantic.DeepEqual(p, policy) }) {
+		policy := offer.Spec.Pods
+		same := func(other *v1alpha1.PodPolicy) bool { return apiequality.Semantic.DeepEqual(other, policy) }
+		if valid(offer) && policy != nil && !slices.ContainsFunc(policies, same) {
 			policies = append(policies, policy)
 		}
 	}

@@ -42,7 +42,8 @@ func Refusals(
 				"the provider does not permit tolerations of taint "+toleration.Key+remedy.in("tolerations")))
 		}
 	}
-	if class := ptr.Deref(pod.Spec.RuntimeClassName, ""); class != "" && class != ptr.Deref(old.Spec.RuntimeClassName, "") &&
+	class, oldClass := ptr.Deref(pod.Spec.RuntimeClassName, ""), ptr.Deref(old.Spec.RuntimeClassName, "")
+	if class != "" && class != oldClass &&
 		!anything(policy.RuntimeClasses) && !slices.Contains(policy.RuntimeClasses, class) {
 		errs = append(errs, field.Forbidden(specPath.Child("runtimeClassName"),
 			"the provider permits "+list(policy.RuntimeClasses)+remedy.in("runtimeClasses")))

@@ -195,7 +195,8 @@ func TestMaxRemoteNamespacesComesFromForeignClusterInstallationAndTrust(t *testi
 func TestPodsAreWithinTheLimits(t *testing.T) {
 	tenant := Pods(consumer(v1alpha1.TrustTenant, v1alpha1.IncomingPolicy{}), &v1alpha1.PodPolicy{})
 	gpu := &v1alpha1.PodPolicy{
-		Tolerations: []string{"nvidia.com/*"}, RuntimeClasses: []string{"gvisor", "kata"}, MetadataKeys: []string{"k8s.v1.cni.cncf.io/networks"},
+		Tolerations: []string{"nvidia.com/*"}, RuntimeClasses: []string{"gvisor", "kata"},
+		MetadataKeys: []string{"k8s.v1.cni.cncf.io/networks"},
 	}
 	tolerating := func(keys ...string) corev1.PodTemplateSpec {
 		var pod corev1.PodTemplateSpec

@@ -160,7 +160,8 @@ func (g *guard) roundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		timer.Stop()
 		g.refused(err)
-		err = errors.Join(fmt.Errorf("%s responds with %s: %w", request.URL.Host, response.Status, err), response.Body.Close())
+		err = fmt.Errorf("%s responds with %s: %w", request.URL.Host, response.Status, err)
+		err = errors.Join(err, response.Body.Close())
 		cancel(err)
 		return nil, err
 	}

@@ -121,8 +121,10 @@ func TestResponsesAreBoundedExceptRequestedStreams(t *testing.T) {
 					request.Header.Set("Upgrade", "SPDY/3.1")
 				}
 				var refused error
-				answer := responder(test.status, http.Header{"Content-Type": {mediaType}}, strings.NewReader(strings.Repeat("x", length)))
-				response, err := (&guard{next: answer, limits: test.limits, refused: func(err error) { refused = err }}).RoundTrip(request)
+				body := strings.NewReader(strings.Repeat("x", length))
+				answer := responder(test.status, http.Header{"Content-Type": {mediaType}}, body)
+				guarded := &guard{next: answer, limits: test.limits, refused: func(err error) { refused = err }}
+				response, err := guarded.RoundTrip(request)
 				if err == nil {
 					_, err = io.Copy(io.Discard, response.Body)
 					_ = response.Body.Close()
@@ -157,7 +159,8 @@ func TestElementsOfJSONAreBounded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, mediaType := range []string{"application/json", "application/json;stream=watch", "application/x+json", ""} {
-				answer := responder(http.StatusOK, http.Header{"Content-Type": {mediaType}}, iotest.HalfReader(strings.NewReader(test.body)))
+				body := iotest.HalfReader(strings.NewReader(test.body))
+				answer := responder(http.StatusOK, http.Header{"Content-Type": {mediaType}}, body)
 				guard := &guard{
 					next: answer, limits: Limits{Response: 16 << 20, Watch: test.watch, Elements: 10_000}, refused: func(error) {},
 				}
@@ -323,7 +326,9 @@ func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // responder returns a transport that answers each request with the same response.
 func responder(status int, header http.Header, body io.Reader) http.RoundTripper {
-	return roundTripper(func(*http.Request) (*http.Response, error) { return response(status, header, io.NopCloser(body)), nil })
+	return roundTripper(func(*http.Request) (*http.Response, error) {
+		return response(status, header, io.NopCloser(body)), nil
+	})
 }
 
 func response(status int, header http.Header, body io.ReadCloser) *http.Response {

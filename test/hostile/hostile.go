@@ -198,7 +198,7 @@ func dribble(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func switchProtocols(w http.ResponseWriter, r *http.Request) {
+func switchProtocols(w http.ResponseWriter, _ *http.Request) {
 	connection, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		// HTTP/2 cannot switch protocols.

@@ -15,7 +15,8 @@ func TestForeignClusters(t *testing.T) {
 			"authentication": "Established", "virtualNodes": 1, "conditions": []any{fields{"type": "Ready", "status": "True", "reason": "Done", "message": "all is well", "lastTransitionTime": "2026-11-21T08:00:00Z"}}},
 		header: []string{"OUTGOING PEERING", "INCOMING PEERING", "NETWORKING", "AUTHENTICATION", "AGE", "CLUSTER ID",
 			"LATENCY", "VIRTUAL NODES", "TRUST", "SERVER"},
-		row: []string{"Established", "None", "None", "Established", "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11", "<none>", "1", "SameOwner",
+		row: []string{"Established", "None", "None", "Established", "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11", "<none>", "1",
+			"SameOwner",
 			"https://turin.example.org:6443"},
 		badSpecs: map[string]fields{
 			"spec.clusterID": {"clusterID": "turin"}, "spec.server": {"server": "https://127.0.0.1:6443"}, "spec.outgoing": {"outgoing": "Maybe"},

@@ -116,7 +116,8 @@ func TestAHostileProviderDelaysNoOther(t *testing.T) {
 		}
 	}
 	until(t, "the former attacker to be connected again", func(ctx context.Context) (bool, error) {
-		request, err := federation.FederationV1alpha1().ResourceRequests(tenantOf(attacker)).Get(ctx, consumer, metav1.GetOptions{})
+		requests := federation.FederationV1alpha1().ResourceRequests(tenantOf(attacker))
+		request, err := requests.Get(ctx, consumer, metav1.GetOptions{})
 		return err == nil && request.Name == consumer, ignoreNotFound(err)
 	})
 }

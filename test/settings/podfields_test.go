@@ -30,7 +30,8 @@ func TestEveryFieldOfAPodIsOnThePage(t *testing.T) {
 	fieldTable(&tables, reflect.TypeFor[corev1.PodSpec](), podspec.PodFields)
 	tables.WriteString("\n### Fields of containers\n\n")
 	fieldTable(&tables, reflect.TypeFor[corev1.Container](), podspec.ContainerFields)
-	tables.WriteString("\n### Labels and annotations\n\nTrust [Tenant](trust.md) limits those that control components of " +
+	tables.WriteString("\n### Labels and annotations\n\n" +
+		"Trust [Tenant](trust.md) limits those that control components of " +
 		"the provider:\n\n")
 	metadataTable(&tables)
 	tables.WriteString("\n")

@@ -160,7 +160,8 @@ func TestExistingMappingsIgnoreAChangeOfKeepCIDRs(t *testing.T) {
 		fc.Spec.Trust, fc.Spec.KeepCIDRs = v1alpha1.TrustTenant, []string{"10.64.0.0/10"}
 	})
 	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
-	if diff := cmp.Diff(before, rome.mappings()); diff != "" || len(before) != 1 || before[0].Spec.Mapped != "10.2.0.0/16" {
+	diff := cmp.Diff(before, rome.mappings())
+	if diff != "" || len(before) != 1 || before[0].Spec.Mapped != "10.2.0.0/16" {
 		t.Errorf("mappings (-before +after):\n%s", diff)
 	}
 }

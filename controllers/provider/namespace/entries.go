@@ -50,22 +50,24 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant, existing int) entr
 			found := r.namespace(ctx, mapping.RemoteName)
 			// An existing remote namespace of this consumer is kept, even if its name would be refused by now.
 			own := found != nil && t.has(found)
-			if len(all) >= maxEntries {
+			unwanted := r.refuseName(t, mapping.RemoteName)
+			switch {
+			case len(all) >= maxEntries:
 				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider accepts no more than %d namespaces of one cluster",
 					maxEntries)
-			} else if !t.permitted && !own {
+			case !t.permitted && !own:
 				e.refuse(v1alpha1.NamespaceMappingRefused, noOfferMessage, t.foreignCluster)
-			} else if err := r.refuseName(t, mapping.RemoteName); err != nil && !own {
-				e.refuse(v1alpha1.NamespaceMappingRefused, "%v", err)
-			} else if requested[mapping.RemoteName] {
+			case unwanted != nil && !own:
+				e.refuse(v1alpha1.NamespaceMappingRefused, "%v", unwanted)
+			case requested[mapping.RemoteName]:
 				e.refuse(v1alpha1.NamespaceMappingConflict, "the name %s is requested twice", mapping.RemoteName)
-			} else if found != nil {
+			case found != nil:
 				e.check(t, found)
-			} else if t.maxNamespaces > 0 && existing >= int(t.maxNamespaces) {
+			case t.maxNamespaces > 0 && existing >= int(t.maxNamespaces):
 				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider permits at most %d remote namespaces: unoffload "+
 					"another namespace, or have the provider's administrator raise "+
 					"spec.incomingPolicy.maxRemoteNamespaces of ForeignCluster %s", t.maxNamespaces, t.foreignCluster)
-			} else {
+			default:
 				existing++
 			}
 			requested[mapping.RemoteName] = true

@@ -39,7 +39,8 @@ func TestIsolatedPodsReachNothingOfTheProvider(t *testing.T) {
 			namespaces("kube-system"), block("169.254.20.10/32"),
 		}},
 		"addresses outside of the cluster": {policy.Egress[2].To, []networkingv1.NetworkPolicyPeer{
-			block("0.0.0.0/0", "10.244.0.0/16", "10.81.0.0/16", "10.96.0.0/12", "100.100.100.200/32", "168.63.129.16/32", "169.254.0.0/16",
+			block("0.0.0.0/0", "10.244.0.0/16", "10.81.0.0/16", "10.96.0.0/12", "100.100.100.200/32",
+				"168.63.129.16/32", "169.254.0.0/16",
 				"172.30.1.2/32", "192.0.0.192/32", "192.168.0.0/16"),
 			block("::/0", "fd00:244::/56", "fd00:ec2::254/128", "fd20:ce::254/128", "fe80::/10"),
 		}},
@@ -73,7 +74,8 @@ func TestNetworkPolicyFollowsTheTrust(t *testing.T) {
 		return kittest.List(c, &networkingv1.NetworkPolicyList{}).Items
 	}
 	found := policies()
-	if len(found) != 1 || found[0].Namespace != generated || found[0].Spec.Ingress[0].From[1].IPBlock.CIDR != "10.80.0.0/16" {
+	if len(found) != 1 || found[0].Namespace != generated ||
+		found[0].Spec.Ingress[0].From[1].IPBlock.CIDR != "10.80.0.0/16" {
 		t.Fatalf("a tenant has the NetworkPolicies %v", found)
 	}
 	kittest.Change(c, "", "milan", &v1alpha1.ForeignCluster{}, func(fc *v1alpha1.ForeignCluster) {

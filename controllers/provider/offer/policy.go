@@ -200,7 +200,8 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.Int32Var(&p.MaxRemoteNamespaces, flagMaxNamespaces, p.MaxRemoteNamespaces,
 		"Maximum number of remote namespaces of each consumer. If 0, trust Tenant permits 20, and SameOwner any number.")
 	fs.StringVar(&p.NetworkAccess, flagNetworkAccess, p.NetworkAccess,
-		"What pods of consumers reach: Isolated (their own remote namespaces and cluster, DNS, and addresses outside of this "+
+		"What pods of consumers reach: Isolated (their own remote namespaces and cluster, DNS, and addresses outside of "+
+			"this "+
 			"cluster) or Open. If empty, Isolated with trust Tenant, and Open with SameOwner.")
 	fs.StringSliceVar(&p.NetworkIngressFrom, flagIngressFrom, p.NetworkIngressFrom,
 		"Namespaces from which isolated pods of consumers are reached, for example of ingress controllers and monitoring.")

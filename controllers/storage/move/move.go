@@ -81,7 +81,8 @@ func New(config Config) *Reconciler {
 // SetupWithManager adds the controller to a manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	options := kit.Options(kit.PeerWorkers)
-	options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](conflictDelay, maxErrorDelay)
+	options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+		conflictDelay, maxErrorDelay)
 	return builder.ControllerManagedBy(manager).Named(Name).
 		For(&v1alpha1.VirtualVolume{}).
 		Watches(&corev1.Pod{}, r.ends.handler()).

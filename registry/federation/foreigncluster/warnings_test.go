@@ -210,7 +210,8 @@ func TestForeignClusterOfVersion010IsUpdated(t *testing.T) {
 	strategy := Kind(federation.TrustTenant, plan.Reader{ShadowPods: subresourcetest.List(func() runtime.Object {
 		return &federation.ShadowPodList{}
 	})}).Strategy(scheme)
-	stored, err := runtime.Decode(serializer.NewCodecFactory(scheme).UniversalDecoder(federation.SchemeGroupVersion), []byte(`{
+	decoder := serializer.NewCodecFactory(scheme).UniversalDecoder(federation.SchemeGroupVersion)
+	stored, err := runtime.Decode(decoder, []byte(`{
 		"apiVersion": "federation.liqo.io/v1alpha1", "kind": "ForeignCluster",
 		"metadata": {"name": "rome", "uid": "a", "resourceVersion": "1", "generation": 3,
 			"finalizers": ["federation.liqo.io/controllers"]},

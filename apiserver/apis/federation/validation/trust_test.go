@@ -26,7 +26,9 @@ func TestUnknownTrustIsRefusedWithTheKnownValues(t *testing.T) {
 		"a PeeringToken": func(trust federation.PeeringTrust) field.ErrorList {
 			return ValidatePeeringToken(&federation.PeeringToken{
 				ObjectMeta: metav1.ObjectMeta{Name: "rome"},
-				Spec:       federation.PeeringTokenSpec{Trust: trust, ExpirationSeconds: ptr.To[int64](3600), Mode: federation.PeeringOutOfBand},
+				Spec: federation.PeeringTokenSpec{
+					Trust: trust, ExpirationSeconds: ptr.To[int64](3600), Mode: federation.PeeringOutOfBand,
+				},
 			})
 		},
 	}
