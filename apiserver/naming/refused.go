@@ -56,7 +56,7 @@ func RefuseDomain(name string) error {
 	}
 	return fmt.Errorf("the name %s is a top-level domain or has the form of one, so that Services of the namespace would "+
 		"replace hosts of that domain in the cluster DNS of the provider: use another name, "+
-			"for example by the mapping DefaultName, or "+
+		"for example by the mapping DefaultName, or "+
 		"have the provider's administrator list it in spec.incomingPolicy.remoteNamespaces of the ForeignCluster", name)
 }
 
