@@ -19533,7 +19533,7 @@ func schema_apiserver_apis_federation_v1alpha1_InvitationStatus(ref common.Refer
 					},
 					"foreignCluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "foreignCluster has the same effect as peering in declarative form: apply it together with a Secret of type federation.liqo.io/invitation that contains the token and has the name in spec.invitationSecretName.",
+							Description: "foreignCluster is the declarative alternative to the field peering: apply it together with a Secret of type federation.liqo.io/invitation that contains the token and has the name in spec.invitationSecretName.",
 							Ref:         ref(v1alpha1.ForeignCluster{}.OpenAPIModelName()),
 						},
 					},
@@ -22479,7 +22479,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use, the default class first. At most 64. Empty means that reflected Ingresses have no class, and that the provider selects it.",
+							Description: "ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use, the default class first. At most 64. If empty, reflected Ingresses have no class, and get the default IngressClass of the provider.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22498,7 +22498,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerClasses are the load balancer classes that Services of the consumer may use, the default class first. At most 64. Empty means that reflected Services have no class, and that the provider selects it.",
+							Description: "loadBalancerClasses are the load balancer classes that Services of the consumer may use, the default class first. At most 64. If empty, reflected Services have no class, and get the default load balancer of the provider.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

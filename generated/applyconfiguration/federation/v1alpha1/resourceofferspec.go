@@ -30,12 +30,12 @@ type ResourceOfferSpecApplyConfiguration struct {
 	// default class first. At most 64. Empty offers no storage.
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
-	// the default class first. At most 64. Empty means that reflected Ingresses have no class, and
-	// that the provider selects it.
+	// the default class first. At most 64. If empty, reflected Ingresses have no class, and get the
+	// default IngressClass of the provider.
 	IngressClasses []string `json:"ingressClasses,omitempty"`
 	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
-	// default class first. At most 64. Empty means that reflected Services have no class, and that
-	// the provider selects it.
+	// default class first. At most 64. If empty, reflected Services have no class, and get the
+	// default load balancer of the provider.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
 	// reflectedKinds are the additional kinds that the consumer may reflect to the provider, apart
 	// from ConfigMaps, Secrets, Services and Ingresses. At most 32. Empty permits no additional
