@@ -26,7 +26,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/test/harness"
 )
 
@@ -71,7 +70,7 @@ func withoutNetwork(t *testing.T) {
 		// string.
 		helmUpgrade(t, c, "--reuse-values", "--wait", "--timeout=3m", "--set=networking=None", "--set=network.enabled=false",
 			"--set=network.gateway.service.enabled=false", "--set-json=network.podCIDRs=[]",
-			"--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]", "--set-json=network.keepCIDRs=[]")
+			"--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]")
 		// The old controller manager would create the deleted objects again, so its replacement has
 		// to run first.
 		if _, err := podsAreReady(ctx, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager",
@@ -102,11 +101,8 @@ func tunnelValues(t *testing.T, c *harness.Cluster) []string {
 		"network.nodeCIDRs={" + nodes.String() + "}",
 		nodeEndpoints(t, c),
 	}
-	switch *layout {
-	case "three":
+	if *layout == "three" {
 		values = append(values, "network.externalCIDRs={10.70.0.0/24}")
-	case "disjoint":
-		values = append(values, "network.keepCIDRs={10.0.0.0/8}")
 	} // otherwise the cluster detects its CIDRs
 	return values
 }
@@ -205,11 +201,9 @@ func agreedBetween(t *testing.T, a, b *harness.Cluster) fabric {
 		f.sees[c] = te.Spec.Remote
 		external := must(c.Federation.FederationV1alpha1().AddressPools().Get(t.Context(), "external",
 			metav1.GetOptions{}))(t).Spec.CIDRs
-		fc := must(c.Federation.FederationV1alpha1().ForeignClusters().Get(t.Context(), other.Name, metav1.GetOptions{}))(t)
-		kept := *layout == "disjoint" || trust.Of(fc) == v1alpha1.TrustSameOwner
 		for _, m := range te.Spec.Remote {
 			remapped := m.CIDR != m.Mapped
-			if free := podCIDR(c) != m.CIDR && !slices.Contains(external, m.CIDR); remapped == (free && kept) {
+			if conflict := podCIDR(c) == m.CIDR || slices.Contains(external, m.CIDR); remapped != conflict {
 				t.Errorf("%s maps %s of %s to %s", c.Name, m.CIDR, other.Name, m.Mapped)
 			}
 		}
