@@ -141,7 +141,7 @@ install() {
     --namespace liqo --create-namespace --wait --timeout 3m \
     --set "clusterName=${cluster}" --set-string "images.tag=$(cat _output/images/version)" \
     --set "server=$("${cluster}" config view --minify -o jsonpath='{.clusters[0].cluster.server}')" \
-    --set networking=Tunnel --set-json "network=$(network "${cluster}")" "$@" ||
+    --set policy.trust=SameOwner --set networking=Tunnel --set-json "network=$(network "${cluster}")" "$@" ||
     { "${cluster}" get pods -n liqo; return 1; }
   "${cluster}" wait --for=condition=Available --timeout=60s apiservice/v1alpha1.federation.liqo.io
 }
