@@ -167,11 +167,13 @@ peered() {
 }
 
 # invitation PROVIDER CONSUMER prints an invitation, the body of the consumer's POST to the verb peer. It contains
-# a secret with which one cluster can peer once.
+# a secret with which the consumer can peer once.
 invitation() {
-  local token
+  local id token
+  id=$("$2" get namespace kube-system -o jsonpath='{.metadata.uid}')
   token=$("$1" create -o jsonpath='{.metadata.name}' -f - <<END
-{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "PeeringToken", "metadata": {"generateName": "$2-"}}
+{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "PeeringToken", "metadata": {"generateName": "$2-"},
+ "spec": {"consumerClusterID": "${id}"}}
 END
   )
   "$1" create --raw "${api}/peeringtokens/${token}/invitation" -f - <<'END' | jq .status.peering

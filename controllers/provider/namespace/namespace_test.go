@@ -396,7 +396,7 @@ func TestNewRemoteNamespacesAreWithinTheMaximum(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := kittest.New(t, append(test.objects, requesting(test.requested...))...)
+			c := kittest.New(t, append(test.objects, requesting(test.requested...), offer())...)
 			r := newReconciler(c)
 			var refused []string
 			for range 3 {

@@ -63,7 +63,7 @@ func TestDeletedConsumerRunsNoNewPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(trust.Strictest(), limits); diff != "" {
+	if diff := cmp.Diff(Limits{Policy: trust.Strictest()}, limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 }

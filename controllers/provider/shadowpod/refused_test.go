@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/provider/offer"
@@ -250,7 +251,7 @@ func TestLimitsComeFromTheForeignCluster(t *testing.T) {
 	}
 	tenant := &v1alpha1.PodPolicy{MaxGracePeriodSeconds: ptr.To[int64](3600)}
 	for name, want := range map[string]Limits{
-		"keep": {Policy: tenant}, "evict": {Policy: tenant, Evict: true}, "default": {Policy: tenant}, "gone": {},
+		"keep": {Policy: tenant}, "evict": {Policy: tenant, Evict: true}, "default": {Policy: tenant}, "gone": {Policy: trust.Strictest()},
 	} {
 		got, err := nodes.Limits(t.Context(), name)
 		if err != nil {
