@@ -201,8 +201,7 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 		"Maximum number of remote namespaces of each consumer. If 0, trust Tenant permits 20, and SameOwner any number.")
 	fs.StringVar(&p.NetworkAccess, flagNetworkAccess, p.NetworkAccess,
 		"What pods of consumers reach: Isolated (their own remote namespaces and cluster, DNS, and addresses outside of "+
-			"this "+
-			"cluster) or Open. If empty, Isolated with trust Tenant, and Open with SameOwner.")
+			"this cluster) or Open. If empty, Isolated with trust Tenant, and Open with SameOwner.")
 	fs.StringSliceVar(&p.NetworkIngressFrom, flagIngressFrom, p.NetworkIngressFrom,
 		"Namespaces from which isolated pods of consumers are reached, for example of ingress controllers and monitoring.")
 	fs.StringSliceVar(&p.NetworkDNS, flagDNS, p.NetworkDNS,
