@@ -23,6 +23,14 @@ func Request(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
+// Sooner returns the shorter of two delays of requests, where 0 means that there is no delayed request.
+func Sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
 // OfPeerNamespace returns a request for the ForeignCluster of a peer namespace, given the namespace or an object in it.
 // It returns none for other objects.
 func OfPeerNamespace(_ context.Context, object client.Object) []reconcile.Request {

@@ -50,7 +50,7 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 	var failures []error
 	for _, steps := range [][]Step{r.Incoming, r.Outgoing} {
 		again, err := run(ctx, p, steps)
-		after = sooner(after, again)
+		after = kit.Sooner(after, again)
 		failures = append(failures, err)
 	}
 	failure := errors.Join(failures...)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 )
 
 // Pass is the state of one reconcile of a ForeignCluster. All steps read and change it.
@@ -66,7 +67,7 @@ func run(ctx context.Context, p *Pass, steps []Step) (time.Duration, error) {
 	var after time.Duration
 	for _, step := range steps {
 		out, err := step.Reconcile(ctx, p)
-		after = sooner(after, out.After)
+		after = kit.Sooner(after, out.After)
 		if err != nil {
 			return after, err
 		}
@@ -75,12 +76,4 @@ func run(ctx context.Context, p *Pass, steps []Step) (time.Duration, error) {
 		}
 	}
 	return after, nil
-}
-
-// sooner returns the shorter of two durations, where zero means never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || (b != 0 && b < a) {
-		return b
-	}
-	return a
 }

@@ -61,7 +61,7 @@ func (r *Reconciler) ensureConfigs(ctx context.Context, p *pass) (*state, error)
 		if config != nil {
 			var left time.Duration
 			spec.Endpoints, left = r.settled(&p.facts, config.Spec.Endpoints)
-			p.after = sooner(p.after, left)
+			p.after = kit.Sooner(p.after, left)
 		}
 		switch {
 		case config == nil:

@@ -92,7 +92,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (time.Duration,
 		if own, left, err = r.gateway(ctx, &p.facts, p.tunnel, fc.Status.Gateway); err != nil {
 			return 0, err
 		}
-		p.after = sooner(p.after, left)
+		p.after = kit.Sooner(p.after, left)
 	}
 	if len(p.directions) == 0 {
 		alone, err := r.withdraw(ctx, name, p, directions)

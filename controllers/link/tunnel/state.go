@@ -142,17 +142,9 @@ func (p *pass) state(now time.Time, expired bool) *state {
 	}
 	if p.fc.Status.Networking == v1alpha1.PeeringEstablished && left > 0 {
 		waiting.phase = v1alpha1.PeeringEstablished
-		p.after = sooner(p.after, left)
+		p.after = kit.Sooner(p.after, left)
 	}
 	return waiting
-}
-
-// sooner returns the shorter one of two durations, where zero means never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // report writes the state of the network to a peer, and the local gateway own that an in-band peer

@@ -79,7 +79,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	if err != nil || refused == "" || !limits.Evict {
 		return after, err
 	}
-	return sooner(after, r.evict(ctx, shadow, pod)), nil
+	return kit.Sooner(after, r.evict(ctx, shadow, pod)), nil
 }
 
 // read returns an object; nil if it does not exist.

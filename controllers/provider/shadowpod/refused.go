@@ -112,11 +112,3 @@ func (r *Reconciler) recordRefusal(ctx context.Context, shadow *v1alpha1.ShadowP
 	r.Events.Event(shadow, corev1.EventTypeWarning, reasonRefusedByPolicy, message)
 	return nil
 }
-
-// sooner returns the shorter of two delays; zero means none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
-}

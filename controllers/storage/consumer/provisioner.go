@@ -72,19 +72,11 @@ func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	if !waits(&claim) {
 		p.refusals.DeleteEntry(string(claim.UID))
 		again, err := p.restore(ctx, &claim)
-		return settled(ctrl.Result{RequeueAfter: earlier(after, again)}, err)
+		return settled(ctrl.Result{RequeueAfter: kit.Sooner(after, again)}, err)
 	}
 	result, err := p.provision(ctx, &claim, class)
-	result.RequeueAfter = earlier(after, result.RequeueAfter)
+	result.RequeueAfter = kit.Sooner(after, result.RequeueAfter)
 	return settled(result, err)
-}
-
-// earlier returns the shorter of two delays; zero means that there is none.
-func earlier(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return a + b
-	}
-	return min(a, b)
 }
 
 // waits reports whether a claim is to be provisioned. Kubernetes, not the provisioner, binds a claim that names its

@@ -52,7 +52,7 @@ func (s attributed) ValidateUpdate(ctx context.Context, obj, old runtime.Object)
 func (s attributed) beyondLimits(
 	ctx context.Context, pod, old *federation.ShadowPod, consumer string,
 ) field.ErrorList {
-	if len(trust.Refusals(trust.Strictest(), template(pod), template(old), podPath, consumer)) == 0 {
+	if len(trust.Refusals(trust.Strictest(), Template(pod), Template(old), podPath, consumer)) == 0 {
 		return nil
 	}
 	policy, err := s.limitsOf(ctx, consumer)
@@ -62,14 +62,15 @@ func (s attributed) beyondLimits(
 	if policy == nil {
 		return nil
 	}
-	errs := trust.Refusals(policy, template(pod), template(old), podPath, consumer)
+	errs := trust.Refusals(policy, Template(pod), Template(old), podPath, consumer)
 	if len(errs) > 0 {
 		refusals.WithLabelValues(consumer).Inc()
 	}
 	return errs
 }
 
-func template(pod *federation.ShadowPod) *corev1.PodTemplateSpec {
+// Template returns the metadata and the spec of the pod that a ShadowPod defines; nil for nil.
+func Template(pod *federation.ShadowPod) *corev1.PodTemplateSpec {
 	if pod == nil {
 		return nil
 	}

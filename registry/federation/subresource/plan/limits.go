@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,6 +18,7 @@ import (
 	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/apiserver/trust"
+	"liqo.io/federation/registry/federation/shadowpod"
 )
 
 // BeyondLimits returns the sorted namespace/name of the unfinished shadow pods of a consumer that a policy would
@@ -35,11 +35,8 @@ func (r Reader) BeyondLimits(ctx context.Context, consumer string, policy *v1alp
 	var names []string
 	pods := obj.(*federation.ShadowPodList).Items
 	for i := range pods {
-		pod := &corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: pods[i].Labels, Annotations: pods[i].Annotations}, Spec: pods[i].Spec.Pod,
-		}
 		if pods[i].Status.ForeignCluster == consumer && pods[i].Status.Phase == "" &&
-			len(trust.Refusals(policy, pod, nil, field.NewPath("spec", "pod"), consumer)) > 0 {
+			len(trust.Refusals(policy, shadowpod.Template(&pods[i]), nil, field.NewPath("spec", "pod"), consumer)) > 0 {
 			names = append(names, pods[i].Namespace+"/"+pods[i].Name)
 		}
 	}
