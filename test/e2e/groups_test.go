@@ -141,6 +141,7 @@ var tenancySteps = []step{
 	{name: "SelectNoNames", from: peered, run: tenantsSelectNoNames},
 	{name: "PodsAreWithinLimits", from: peered, run: tenantsPodsAreWithinLimits},
 	{name: "ObjectsAreWithinLimits", from: peered, run: tenantsObjectsAreWithinLimits},
+	{name: "ProvidersReportNoLocalAddresses", from: peered, run: providersReportNoLocalAddresses},
 	{name: "TrustFollowsThePage", from: peered, run: trustFollowsThePage},
 }
 
@@ -205,6 +206,8 @@ var networkSteps = []step{
 	{name: "GatewaysFailOver", from: joined, run: overTheTunnel(fabric.gatewaysFailOver)},
 	{name: "ReachesGatewayByItsService", from: joined, run: overTheTunnel(fabric.reachesGatewayByItsService)},
 	{name: "TenantsAreIsolated", from: joined, run: overTheTunnel(fabric.tenantsAreIsolated)},
+	{name: "ProvidersReportAddressesOfTheirTunnel", from: joined,
+		run: overTheTunnel(fabric.providersReportAddressesOfTheirTunnel)},
 	{name: "ShopOverBothClusters", from: joined, run: overTheTunnel(fabric.shopOverBothClusters)},
 	{name: "RecoversFromFaults", from: joined, run: overTheTunnel(fabric.recoversFromFaults)},
 	{name: "LeavesNothingOnTheNodes", from: joined, since: peered, leaves: peered,
