@@ -1,0 +1,163 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// IncomingPolicy is the policy of a provider for one consumer.
+type IncomingPolicy struct {
+	PeeringAnswer `json:",inline" protobuf:"bytes,1,opt,name=peeringAnswer"`
+	// sharePercent is the percentage of the allocatable resources of the shared nodes that the
+	// consumer is offered, 1 to 100. If empty, the value policy.sharePercent of the installation
+	// is used.
+	// +optional
+	SharePercent *int32 `json:"sharePercent,omitempty" protobuf:"varint,2,opt,name=sharePercent"`
+	// limits is the maximum amount of each resource, including extended resources, that the
+	// consumer is offered; 0 offers none of the resource. requests.storage, persistentvolumeclaims
+	// and <class>.storageclass.storage.k8s.io/requests.storage limit the claims of the consumer;
+	// without requests.storage no storage is offered. Resources that are not listed use the value
+	// policy.limits of the installation.
+	// +optional
+	Limits corev1.ResourceList `json:"limits,omitempty" protobuf:"bytes,3,rep,name=limits,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
+	// nodeSelector selects, by labels, the nodes that are shared with the consumer: offers are
+	// computed from their resources, and new pods of the consumer run only on them. A change does
+	// not affect running pods. If empty, the value policy.nodeSelector of the installation is
+	// used.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty" protobuf:"bytes,4,rep,name=nodeSelector"`
+	// shape selects how the shared nodes are offered. If empty, the value policy.shape of the
+	// installation is used.
+	// +optional
+	Shape OfferShape `json:"shape,omitempty" protobuf:"bytes,5,opt,name=shape,casttype=OfferShape"`
+	// labels are added to the virtual nodes of the consumer. They are merged with the value
+	// clusterLabels of the installation, and override its labels with the same keys.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,6,rep,name=labels"`
+	// storageClasses are the names of the StorageClasses that claims of the consumer may use, the
+	// default class first. At most 64. If empty, the value policy.storageClasses of the
+	// installation is used.
+	// +optional
+	// +listType=atomic
+	StorageClasses []string `json:"storageClasses,omitempty" protobuf:"bytes,7,rep,name=storageClasses"`
+	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
+	// the default class first; an Ingress with another class is refused. At most 64. If empty, the
+	// value policy.ingressClasses of the installation is used.
+	// +optional
+	// +listType=atomic
+	IngressClasses []string `json:"ingressClasses,omitempty" protobuf:"bytes,8,rep,name=ingressClasses"`
+	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
+	// default class first; a Service with another class is refused. At most 64. If empty, the
+	// value policy.loadBalancerClasses of the installation is used.
+	// +optional
+	// +listType=atomic
+	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty" protobuf:"bytes,9,rep,name=loadBalancerClasses"`
+	// orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for
+	// example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s
+	// keeps them without a limit. If empty, the value policy.orphanTTL of the installation is
+	// used, which is 0s by default. It does not apply to a consumer that has never sent a
+	// heartbeat.
+	// +optional
+	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty" protobuf:"bytes,10,opt,name=orphanTTL"`
+	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
+	// without a claim. If empty, the value policy.externalVolumes of the installation is used,
+	// which is empty by default.
+	// +optional
+	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
+	// remoteNamespaces are the names that the consumer may select for its remote namespaces, each
+	// with at most one *, which stands for any characters, for example team-a-*. Names that the
+	// mapping DefaultName generates are always permitted, and names of system namespaces never. At
+	// most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is
+	// empty, too, trust Tenant permits no other names, and trust SameOwner any.
+	// +optional
+	// +listType=set
+	RemoteNamespaces []string `json:"remoteNamespaces,omitempty" protobuf:"bytes,12,rep,name=remoteNamespaces"`
+	// pods limits what pods of the consumer may set. For each empty field, the corresponding value
+	// under policy.pods of the installation is used. If that is empty, too, trust Tenant permits
+	// nothing but a termination grace period of one hour, and trust SameOwner permits everything.
+	// +optional
+	Pods PodPolicy `json:"pods,omitzero" protobuf:"bytes,13,opt,name=pods"`
+	// objects is the maximum number of objects of the consumer in each remote namespace, by the names
+	// of a ResourceQuota: count/<resource>.<group>, for example count/configmaps,
+	// services.loadbalancers and services.nodeports. At most 32. Numbers that are not listed use the
+	// value policy.objects of the installation. For what is not listed there, too, trust Tenant permits
+	// 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, 100 objects of each other reflected kind,
+	// and no node ports and load balancers, and trust SameOwner any number.
+	// +optional
+	Objects corev1.ResourceList `json:"objects,omitempty" protobuf:"bytes,14,rep,name=objects,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
+	// externalNames are the DNS names that Services of type ExternalName of the consumer may have, each
+	// with at most one *, which stands for any characters, for example *.example.com. At most 64. If
+	// empty, the value policy.externalNames of the installation is used. If that is empty, too, trust
+	// Tenant permits none, and trust SameOwner any.
+	// +optional
+	// +listType=set
+	ExternalNames []string `json:"externalNames,omitempty" protobuf:"bytes,15,rep,name=externalNames"`
+	// network is what pods of the consumer reach, and from where they are reached. If empty, the value
+	// policy.network.access of the installation is used. If that is empty, too, it is Isolated with trust
+	// Tenant, and Open with trust SameOwner.
+	// +optional
+	Network NetworkAccess `json:"network,omitempty" protobuf:"bytes,16,opt,name=network,casttype=NetworkAccess"`
+	// maxRemoteNamespaces is the maximum number of remote namespaces of the consumer, at least 1. If
+	// empty, the value policy.maxRemoteNamespaces of the installation is used. If that is empty, too, it
+	// is 20 with trust Tenant, and unlimited with trust SameOwner.
+	// +optional
+	MaxRemoteNamespaces *int32 `json:"maxRemoteNamespaces,omitempty" protobuf:"varint,17,opt,name=maxRemoteNamespaces"`
+	// refusedPods is what happens to running pods of the consumer that a change of spec.trust or of pods
+	// refuses. The default is Keep.
+	// +optional
+	RefusedPods RefusedPodsPolicy `json:"refusedPods,omitempty" protobuf:"bytes,18,opt,name=refusedPods,casttype=RefusedPodsPolicy"`
+}
+
+// RefusedPodsPolicy is what happens to running pods of a consumer that a change refuses.
+// +enum
+type RefusedPodsPolicy string
+
+const (
+	// RefusedPodsKeep keeps the pods until the consumer deletes them.
+	RefusedPodsKeep RefusedPodsPolicy = "Keep"
+	// RefusedPodsEvict evicts the pods, within their PodDisruptionBudgets on the provider.
+	RefusedPodsEvict RefusedPodsPolicy = "Evict"
+)
+
+// NetworkAccess is what pods of a consumer reach, and from where they are reached.
+// +enum
+type NetworkAccess string
+
+const (
+	// NetworkIsolated permits connections within the remote namespaces of the consumer and with its own
+	// cluster, from the namespaces in the value policy.network.ingressFrom, to DNS, and to addresses
+	// outside of the cluster other than link-local ones. A NetworkPolicy in each remote namespace states
+	// it, which the network plugin of the cluster must enforce.
+	NetworkIsolated NetworkAccess = "Isolated"
+	// NetworkOpen permits what the NetworkPolicies of the provider's administrator permit.
+	NetworkOpen NetworkAccess = "Open"
+)
+
+// PodPolicy limits what pods of a consumer may set.
+type PodPolicy struct {
+	// tolerations are the keys of the taints that pods may tolerate, each with at most one *, which
+	// stands for any characters, for example nvidia.com/*. At most 64. Taints of Kubernetes, for
+	// example node.kubernetes.io/unreachable, are not affected.
+	// +optional
+	// +listType=set
+	Tolerations []string `json:"tolerations,omitempty" protobuf:"bytes,1,rep,name=tolerations"`
+	// runtimeClasses are the names of the RuntimeClasses that pods may use, the default first. At
+	// most 64. Pods without a RuntimeClass have the default. A list with only * permits all
+	// RuntimeClasses, and has no default. Empty permits none.
+	// +optional
+	// +listType=atomic
+	RuntimeClasses []string `json:"runtimeClasses,omitempty" protobuf:"bytes,2,rep,name=runtimeClasses"`
+	// metadataKeys are keys of labels and annotations that pods and reflected objects may have although
+	// they control components of the provider, each with at most one *, which stands for any characters,
+	// for example sidecar.istio.io/*. At most 64. Other keys are not affected.
+	// +optional
+	// +listType=set
+	MetadataKeys []string `json:"metadataKeys,omitempty" protobuf:"bytes,3,rep,name=metadataKeys"`
+	// maxGracePeriodSeconds is the maximum of terminationGracePeriodSeconds of pods, in seconds, 30 to
+	// 2147483647. It limits how long pods delay the drain of a node.
+	// +optional
+	MaxGracePeriodSeconds *int64 `json:"maxGracePeriodSeconds,omitempty" protobuf:"varint,4,opt,name=maxGracePeriodSeconds"`
+}
