@@ -15,7 +15,7 @@ import (
 // controllers create an AddressMapping for each CIDR of the peer and for each non-pod endpoint that
 // they expose to the peer; administrators can create more. The API server allocates the CIDR or
 // address when the object is created, and releases it when the object is deleted. Allocations never
-// overlap, also those from different pools.
+// overlap, even if they are from different pools.
 type AddressMapping struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -34,9 +34,9 @@ type AddressMappingSpec struct {
 	// "default".
 	// +optional
 	Pool string `json:"pool,omitempty" protobuf:"bytes,2,opt,name=pool"`
-	// cidr is a CIDR of the peer. If it overlaps a reserved CIDR of the pool or another mapping,
-	// the API server maps it to a free CIDR of the pool with the same prefix length, and otherwise
-	// to itself. Exactly one of cidr and address is required.
+	// cidr is a CIDR of the peer. If remap is true, or cidr overlaps a reserved CIDR of the pool or
+	// another mapping, the API server maps cidr to a free CIDR of the pool with the same prefix
+	// length. Otherwise cidr is mapped to itself. Exactly one of cidr and address is required.
 	// +optional
 	CIDR string `json:"cidr,omitempty" protobuf:"bytes,3,opt,name=cidr"`
 	// address is the address of an endpoint that the local cluster exposes to the peer. It is
@@ -55,7 +55,8 @@ type AddressMappingSpec struct {
 	// +optional
 	// +listType=atomic
 	Ports []AddressMappingPort `json:"ports,omitempty" protobuf:"bytes,6,rep,name=ports"`
-	// remap maps cidr to another CIDR even if it is free. It is forbidden together with address.
+	// remap maps cidr to a different CIDR even if cidr is free. The default is false. It is forbidden
+	// together with address.
 	// +optional
 	Remap bool `json:"remap,omitempty" protobuf:"varint,7,opt,name=remap"`
 }

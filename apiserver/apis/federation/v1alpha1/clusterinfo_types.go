@@ -63,8 +63,9 @@ type ClusterInfoStatus struct {
 	// +optional
 	// +listType=atomic
 	Features []string `json:"features,omitempty" protobuf:"bytes,5,rep,name=features"`
-	// gateway is the public key and the endpoints of the local gateway, which an administrator of a
-	// peer sets for mode InBand. Empty until the gateway has generated its key.
+	// gateway is the public key and the endpoints of the local gateway. For mode InBand, an
+	// administrator of the peer sets them as spec.gateway of its ForeignCluster. Empty until the
+	// gateway has generated its key.
 	// +optional
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,6,opt,name=gateway"`
 	// ranges are the CIDRs in use in the cluster, each with its source, ordered by use: Pods,

@@ -78,10 +78,11 @@ type ForeignClusterSpec struct {
 	// CONNECT. If empty, connections are made directly. It is forbidden with mode InBand.
 	// +optional
 	ProxyURL string `json:"proxyURL,omitempty" protobuf:"bytes,6,opt,name=proxyURL"`
-	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the
-	// namespace of invitations, whose key token holds the token of the invitation. It is required
-	// until the provider has issued an identity. The verb peer creates the Secret and sets this
-	// field.
+	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation, whose key
+	// token holds the token of the invitation. The Secret is in the namespace that the value
+	// invitationNamespace of the installation names, by default liqo-invitations. The field is
+	// required until the provider has issued an identity. The verb peer creates the Secret and sets
+	// this field.
 	// +optional
 	InvitationSecretName string `json:"invitationSecretName,omitempty" protobuf:"bytes,7,opt,name=invitationSecretName"`
 	// resources is the amount of each resource that the local cluster requests from the peer. Empty
@@ -94,14 +95,14 @@ type ForeignClusterSpec struct {
 	// +optional
 	OutgoingPolicy PeeringAnswer `json:"outgoingPolicy,omitzero" protobuf:"bytes,9,opt,name=outgoingPolicy"`
 	// incomingPolicy determines whether resource requests of the peer are accepted, which resources
-	// the peer is offered, and how long its workloads are kept without a heartbeat. Empty fields
-	// use the corresponding values under policy of the installation.
+	// the peer is offered, what its pods and objects may use, and how long its workloads are kept
+	// without a heartbeat. Empty fields use the corresponding values under policy of the installation.
 	// +optional
 	IncomingPolicy IncomingPolicy `json:"incomingPolicy,omitzero" protobuf:"bytes,10,opt,name=incomingPolicy"`
-	// disconnectTimeoutSeconds is the time, in seconds, to wait for the peer when a peering ends, 0
-	// to 86400. When it has passed, the local cluster deletes its own objects of the peering
-	// without the peer. The default is 300. With 0 the local cluster does not wait, and the data
-	// that the peer stores is not deleted.
+	// disconnectTimeoutSeconds is the time, in seconds, to wait for the peer when a peering ends, 0 to
+	// 86400. After this time, the local cluster deletes its own objects of the peering without waiting
+	// for the peer. The default is 300. With 0 the local cluster does not wait, and the data that the
+	// peer stores is not deleted.
 	// +optional
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty" protobuf:"varint,11,opt,name=disconnectTimeoutSeconds"`
 	// networking selects pod connectivity between the clusters. Both clusters must select the same
@@ -120,11 +121,11 @@ type ForeignClusterSpec struct {
 	// established before any other step of the peering. It is ignored with mode OutOfBand.
 	// +optional
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,15,opt,name=gateway"`
-	// trust selects what the peer, and pods of its users, may do in the local cluster. It binds the
-	// peer only; the peer selects its own trust in the local cluster. If it is empty in a new object,
-	// the API server sets the trust of the invitation or the value policy.trust of the installation.
-	// An update cannot remove it. Only ForeignClusters of version v0.1.0 have none, which has the
-	// effect of SameOwner.
+	// trust selects what the peer, and pods of its users, may do in the local cluster. The peer
+	// selects independently what the local cluster may do in the peer. If trust is empty in a new
+	// object, the API server sets the trust of the invitation or the value policy.trust of the
+	// installation. An update cannot remove it. Only ForeignClusters that version v0.1.0 created have
+	// none, which has the effect of SameOwner.
 	// +optional
 	Trust PeeringTrust `json:"trust,omitempty" protobuf:"bytes,16,opt,name=trust,casttype=PeeringTrust"`
 	// reach selects which local pods the peer reaches through the tunnel. Replies to connections of
@@ -133,10 +134,12 @@ type ForeignClusterSpec struct {
 	// is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.
 	// +optional
 	Reach ReachMode `json:"reach,omitempty" protobuf:"bytes,17,opt,name=reach,casttype=ReachMode"`
-	// keepCIDRs are the CIDRs within which CIDRs of the peer are used unchanged if they are free. Other
-	// CIDRs of the peer are mapped to free CIDRs of the AddressPool default. At most 32. If empty, the
-	// value network.keepCIDRs of the installation is used. If that is empty, too, trust Tenant keeps no
-	// CIDRs, and trust SameOwner all that are free. A change applies to CIDRs that are not mapped yet.
+	// keepCIDRs select the CIDRs of the peer that are not remapped if they are free in the local
+	// cluster: those that lie within an entry of this list. All other CIDRs of the peer are remapped
+	// to free CIDRs of the AddressPool default. At most 32. If empty, the value network.keepCIDRs of
+	// the installation is used. If that is empty, too, trust Tenant remaps all CIDRs of the peer, and
+	// trust SameOwner only those that are not free. A change applies only to CIDRs without an
+	// AddressMapping.
 	// +optional
 	// +listType=set
 	KeepCIDRs []string `json:"keepCIDRs,omitempty" protobuf:"bytes,18,rep,name=keepCIDRs"`
@@ -147,11 +150,13 @@ type ForeignClusterSpec struct {
 type PeeringTrust string
 
 const (
-	// TrustTenant is for a peer with another owner. Only what is harmless to the local cluster and to
-	// its other peers is permitted. Fields of spec.incomingPolicy permit more.
+	// TrustTenant is for a peer with another owner. It selects the strict defaults that are documented
+	// at spec.reach, spec.keepCIDRs and the fields of spec.incomingPolicy; these fields can permit
+	// more.
 	TrustTenant PeeringTrust = "Tenant"
-	// TrustSameOwner is for a peer with the same owner as the local cluster. Everything is permitted
-	// that is not harmful in any peering. Fields of spec.incomingPolicy permit less.
+	// TrustSameOwner is for a peer with the same owner as the local cluster. It selects the permissive
+	// defaults that are documented at spec.reach, spec.keepCIDRs and the fields of
+	// spec.incomingPolicy; these fields can permit less.
 	TrustSameOwner PeeringTrust = "SameOwner"
 )
 
@@ -316,9 +321,9 @@ type ForeignClusterStatus struct {
 	// microseconds. It is 0 while the tunnel is not connected.
 	// +optional
 	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty" protobuf:"varint,5,opt,name=latencyMicroseconds"`
-	// authentication is the state of the identities in the enabled directions. If both directions
-	// are enabled, it is Established only if both identities are; otherwise it is the state of one
-	// that is not.
+	// authentication is the state of the identities in the enabled directions. If both directions are
+	// enabled, it is Established if both identities are, and otherwise the state of an identity that
+	// is not.
 	// +optional
 	Authentication PeeringPhase `json:"authentication,omitempty" protobuf:"bytes,6,opt,name=authentication,casttype=PeeringPhase"`
 	// peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the
@@ -346,12 +351,11 @@ type ForeignClusterStatus struct {
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,12,opt,name=gateway"`
 	// conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain
 	// outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled
-	// peering is established and every virtual node is ready; ConsumerAlive, which is False once
-	// the heartbeat of the consumer is expired; Networking, which is True while the tunnel is
-	// connected; VolumesReleased, which is False while the end of the outgoing peering waits until
-	// data on the provider is moved or deleted; and TrustSelected, which is False while spec.trust is
-	// empty. The message of a condition that is not True
-	// states what to do.
+	// peering is established and every virtual node is ready; ConsumerAlive, which is False once the
+	// heartbeat of the consumer is expired; Networking, which is True while the tunnel is connected;
+	// VolumesReleased, which is False while the end of the outgoing peering waits until data on the
+	// provider is moved or deleted; and TrustSelected, which is False while spec.trust is empty. The
+	// message of a condition that is not True states what to do.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

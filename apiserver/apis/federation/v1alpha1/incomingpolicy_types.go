@@ -76,16 +76,18 @@ type IncomingPolicy struct {
 	// +listType=set
 	RemoteNamespaces []string `json:"remoteNamespaces,omitempty" protobuf:"bytes,12,rep,name=remoteNamespaces"`
 	// pods limits what pods of the consumer may set. For each empty field, the corresponding value
-	// under policy.pods of the installation is used. If that is empty, too, trust Tenant permits
-	// nothing but a termination grace period of one hour, and trust SameOwner permits everything.
+	// under policy.pods of the installation is used. If that is empty, too, trust SameOwner permits
+	// everything, and trust Tenant permits no tolerations, RuntimeClasses and metadata keys, and a
+	// termination grace period of at most one hour.
 	// +optional
 	Pods PodPolicy `json:"pods,omitzero" protobuf:"bytes,13,opt,name=pods"`
 	// objects is the maximum number of objects of the consumer in each remote namespace, by the names
 	// of a ResourceQuota: count/<resource>.<group>, for example count/configmaps,
-	// services.loadbalancers and services.nodeports. At most 32. Numbers that are not listed use the
-	// value policy.objects of the installation. For what is not listed there, too, trust Tenant permits
-	// 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, 100 objects of each other reflected kind,
-	// and no node ports and load balancers, and trust SameOwner any number.
+	// services.loadbalancers and services.nodeports. At most 32. A name that is not listed has the
+	// number in the value policy.objects of the installation. A name that is not listed there either
+	// has no maximum with trust SameOwner. With trust Tenant, the maximum is 100 ConfigMaps, 100
+	// Secrets, 100 Services, 20 Ingresses, 100 objects of each other reflected kind, no node ports and
+	// no load balancers.
 	// +optional
 	Objects corev1.ResourceList `json:"objects,omitempty" protobuf:"bytes,14,rep,name=objects,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
 	// externalNames are the DNS names that Services of type ExternalName of the consumer may have, each
@@ -95,9 +97,9 @@ type IncomingPolicy struct {
 	// +optional
 	// +listType=set
 	ExternalNames []string `json:"externalNames,omitempty" protobuf:"bytes,15,rep,name=externalNames"`
-	// network is what pods of the consumer reach, and from where they are reached. If empty, the value
-	// policy.network.access of the installation is used. If that is empty, too, it is Isolated with trust
-	// Tenant, and Open with trust SameOwner.
+	// network selects the permitted connections to and from pods of the consumer. If empty, the value
+	// policy.network.access of the installation is used. If that is empty, too, network is Isolated
+	// with trust Tenant, and Open with trust SameOwner.
 	// +optional
 	Network NetworkAccess `json:"network,omitempty" protobuf:"bytes,16,opt,name=network,casttype=NetworkAccess"`
 	// maxRemoteNamespaces is the maximum number of remote namespaces of the consumer, at least 1. If
@@ -105,54 +107,62 @@ type IncomingPolicy struct {
 	// is 20 with trust Tenant, and unlimited with trust SameOwner.
 	// +optional
 	MaxRemoteNamespaces *int32 `json:"maxRemoteNamespaces,omitempty" protobuf:"varint,17,opt,name=maxRemoteNamespaces"`
-	// refusedPods is what happens to running pods of the consumer that a change of spec.trust or of pods
-	// refuses. The default is Keep.
+	// refusedPods determines what happens to running pods of the consumer that exceed the limits after
+	// a change of spec.trust or spec.incomingPolicy.pods. The default is Keep.
 	// +optional
 	RefusedPods RefusedPodsPolicy `json:"refusedPods,omitempty" protobuf:"bytes,18,opt,name=refusedPods,casttype=RefusedPodsPolicy"`
 }
 
-// RefusedPodsPolicy is what happens to running pods of a consumer that a change refuses.
+// RefusedPodsPolicy determines what happens to running pods of a consumer that exceed the limits
+// after a change of the limits.
 // +enum
 type RefusedPodsPolicy string
 
 const (
-	// RefusedPodsKeep keeps the pods until the consumer deletes them.
+	// RefusedPodsKeep lets the pods run until the consumer deletes them.
 	RefusedPodsKeep RefusedPodsPolicy = "Keep"
 	// RefusedPodsEvict evicts the pods, within their PodDisruptionBudgets on the provider.
 	RefusedPodsEvict RefusedPodsPolicy = "Evict"
 )
 
-// NetworkAccess is what pods of a consumer reach, and from where they are reached.
+// NetworkAccess selects the permitted connections to and from pods of a consumer.
 // +enum
 type NetworkAccess string
 
 const (
-	// NetworkIsolated permits connections within the remote namespaces of the consumer and with its own
-	// cluster, from the namespaces in the value policy.network.ingressFrom, to DNS, and to addresses
-	// outside of the cluster other than link-local ones. A NetworkPolicy in each remote namespace states
-	// it, which the network plugin of the cluster must enforce.
+	// NetworkIsolated permits connections between pods in the remote namespaces of the consumer,
+	// between these pods and the consumer's cluster, from the namespaces in the value
+	// policy.network.ingressFrom, to DNS servers, and to addresses outside of the provider. Of the
+	// latter, link-local addresses, metadata services of clouds, addresses of other peers, and the
+	// CIDRs in the value policy.refusedEndpointCIDRs are not permitted. The controllers create a
+	// NetworkPolicy with these rules in each remote namespace; the network plugin of the provider must
+	// enforce it.
 	NetworkIsolated NetworkAccess = "Isolated"
-	// NetworkOpen permits what the NetworkPolicies of the provider's administrator permit.
+	// NetworkOpen permits every connection that NetworkPolicies in the provider do not prevent.
 	NetworkOpen NetworkAccess = "Open"
 )
 
-// PodPolicy limits what pods of a consumer may set.
+// PodPolicy limits what pods of a consumer may set. In a ResourceOffer, an empty list permits
+// nothing, and an empty maxGracePeriodSeconds permits any grace period.
 type PodPolicy struct {
 	// tolerations are the keys of the taints that pods may tolerate, each with at most one *, which
-	// stands for any characters, for example nvidia.com/*. At most 64. Taints of Kubernetes, for
-	// example node.kubernetes.io/unreachable, are not affected.
+	// stands for any characters, for example nvidia.com/*. At most 64. Whatever the list contains, the
+	// taints node.kubernetes.io/not-ready and node.kubernetes.io/unreachable may be tolerated, and
+	// other taints of Kubernetes, of node roles and of virtual nodes may not.
 	// +optional
 	// +listType=set
 	Tolerations []string `json:"tolerations,omitempty" protobuf:"bytes,1,rep,name=tolerations"`
-	// runtimeClasses are the names of the RuntimeClasses that pods may use, the default first. At
-	// most 64. Pods without a RuntimeClass have the default. A list with only * permits all
-	// RuntimeClasses, and has no default. Empty permits none.
+	// runtimeClasses are the names of the RuntimeClasses that pods may use, the default first. At most
+	// 64. Pods without a RuntimeClass get the default. A list with only * permits all RuntimeClasses,
+	// and has no default.
 	// +optional
 	// +listType=atomic
 	RuntimeClasses []string `json:"runtimeClasses,omitempty" protobuf:"bytes,2,rep,name=runtimeClasses"`
-	// metadataKeys are keys of labels and annotations that pods and reflected objects may have although
-	// they control components of the provider, each with at most one *, which stands for any characters,
-	// for example sidecar.istio.io/*. At most 64. Other keys are not affected.
+	// metadataKeys permit labels and annotations of pods and reflected objects that are otherwise
+	// dropped or refused, because they control components of the provider, for example a service mesh.
+	// Each is a key with at most one *, which stands for any characters, for example
+	// sidecar.istio.io/*. At most 64. Labels and annotations that control no component are always
+	// permitted.
 	// +optional
 	// +listType=set
 	MetadataKeys []string `json:"metadataKeys,omitempty" protobuf:"bytes,3,rep,name=metadataKeys"`

@@ -45,10 +45,10 @@ const (
 	// AnnotationForceRemoteNodePort, on a Service, requests the same node ports for the reflected
 	// Service. Any value except "false" has this effect.
 	AnnotationForceRemoteNodePort = "liqo.io/force-remote-node-port"
-	// AnnotationRemoteStorageClass, on a PersistentVolumeClaim, is the StorageClass of the volume
-	// on a provider. Without it, the volume has the StorageClass that the parameter
-	// localStorageClassName names, if the provider offers it, and otherwise the default
-	// StorageClass that the provider offers.
+	// AnnotationRemoteStorageClass, on a PersistentVolumeClaim, is the StorageClass of the volume on a
+	// provider. Without it, the volume has the StorageClass in ParameterLocalStorageClass if the
+	// provider offers one of this name, and otherwise the default StorageClass of the offer, its first
+	// one.
 	AnnotationRemoteStorageClass = "liqo.io/remote-storage-class"
 	// StorageProvisioner is the provisioner of the virtual StorageClass, and the CSI driver of
 	// volumes whose data a provider stores. No node has this driver, so no local kubelet mounts
@@ -93,8 +93,8 @@ const (
 	// namespace of the Services with this endpoint.
 	AnnotationOriginNamespace = "offloading.liqo.io/origin-namespace"
 	// AnnotationOriginUID, on a shadow pod and its remote pod, is the UID of the local pod; a local
-	// pod never has two remote pods at a time. On a reflected object of an additional kind it is
-	// the UID of the local object.
+	// pod never has two remote pods at a time. On a reflected object of a kind that is not reflected
+	// by default, it is the UID of the local object.
 	AnnotationOriginUID = "offloading.liqo.io/origin-uid"
 	// AnnotationOriginPod, on the AddressMapping of a pod, is the namespace and name of the pod.
 	AnnotationOriginPod = "offloading.liqo.io/origin-pod"
@@ -106,25 +106,25 @@ const (
 	// controllers of the provider created it for.
 	AnnotationIdentityRequest = "federation.liqo.io/identity-request"
 	// AnnotationIngressClasses and AnnotationLoadBalancerClasses, on a remote namespace, are the
-	// classes that objects of the consumer may use, separated by commas, for example
-	// shared,shared-internal. The ValidatingAdmissionPolicy federation-peers enforces them. Without
-	// the annotation all classes are permitted.
+	// IngressClasses and load balancer classes that the consumer may use, separated by commas, for
+	// example shared,shared-internal. The ValidatingAdmissionPolicy federation-peers enforces them. If
+	// one of the annotations is missing, all classes of that type are permitted.
 	AnnotationIngressClasses      = "federation.liqo.io/ingress-classes"
 	AnnotationLoadBalancerClasses = "federation.liqo.io/load-balancer-classes"
-	// AnnotationExternalNames, on a remote namespace, has the patterns of the names that Services of
-	// type ExternalName of the consumer may have, separated by commas, for example *.example.com. The
-	// ValidatingAdmissionPolicy federation-peers enforces it. Without the annotation all names are
-	// permitted.
+	// AnnotationExternalNames, on a remote namespace, has the patterns of the DNS names that
+	// ExternalName Services of the consumer may refer to, separated by commas, for example
+	// *.example.com. The ValidatingAdmissionPolicy federation-peers enforces it. Without the
+	// annotation all names are permitted.
 	AnnotationExternalNames = "federation.liqo.io/external-names"
-	// AnnotationNetworkAccess, on a remote namespace, is Isolated if pods of the consumer are isolated. The
-	// ValidatingAdmissionPolicy federation-peers refuses NetworkPolicies of peers then. Without the
-	// annotation pods are not isolated.
+	// AnnotationNetworkAccess, on a remote namespace, is Isolated if NetworkIsolated applies to the
+	// pods of the consumer. The ValidatingAdmissionPolicy federation-peers then refuses reflected
+	// NetworkPolicies, which could permit more. Without the annotation, NetworkOpen applies.
 	AnnotationNetworkAccess = "federation.liqo.io/network-access"
-	// AnnotationMaxObjectBytes, on a remote namespace, is the maximum size of an object of the consumer in
-	// bytes, and AnnotationMetadataKeys has the patterns of the labels and annotations that its objects
-	// may have although they control components of the provider, separated by commas. The
-	// ValidatingAdmissionPolicy federation-peers enforces both. Without the annotation, objects of any
-	// size, and all labels and annotations, are permitted.
+	// AnnotationMaxObjectBytes, on a remote namespace, is the maximum size of an object of the
+	// consumer in bytes. AnnotationMetadataKeys has the patterns in metadataKeys of the limits for
+	// pods of the consumer, separated by commas. The ValidatingAdmissionPolicy federation-peers
+	// enforces both. Without AnnotationMaxObjectBytes objects have any size, and without
+	// AnnotationMetadataKeys any labels and annotations.
 	AnnotationMaxObjectBytes = "federation.liqo.io/max-object-bytes"
 	AnnotationMetadataKeys   = "federation.liqo.io/metadata-keys"
 	// AnnotationReflectedKeys, on a reflected object, lists the keys of the labels and annotations
@@ -132,8 +132,9 @@ const (
 	// are not changed.
 	AnnotationReflectedKeys = "offloading.liqo.io/reflected-keys"
 	// AnnotationAccounts, on an offloaded namespace, lists the ServiceAccounts of pods on virtual
-	// nodes, as naming.AccountOnNode formats them and separated by spaces. Virtual kubelets may
-	// request tokens only of the listed ServiceAccounts.
+	// nodes, separated by spaces, each as <peer namespace>:<ServiceAccount of the virtual
+	// kubelet>:<ServiceAccount of the pod>. Virtual kubelets may request tokens only of the listed
+	// ServiceAccounts.
 	AnnotationAccounts = "offloading.liqo.io/accounts"
 	// AnnotationTokenSecret, on a shadow pod and its remote pod, is the name of the Secret with its
 	// tokens for the consumer's API server, in the same namespace.
@@ -141,8 +142,8 @@ const (
 	// AnnotationRenewAfter, on a Secret of type SecretTypeTokens, is the time in RFC 3339 format
 	// after which the virtual kubelet renews the tokens.
 	AnnotationRenewAfter = "offloading.liqo.io/renew-after"
-	// AnnotationReflectedHash, on a reflected object of an additional kind, is the hash of the
-	// local object as it was last reflected.
+	// AnnotationReflectedHash, on a reflected object of a kind that is not reflected by default, is
+	// the hash of the local object at the time of the last reflection.
 	AnnotationReflectedHash = "offloading.liqo.io/reflected-hash"
 	// Finalizer delays the deletion of an object until its counterpart in the other cluster is
 	// gone, or a deadline has passed.
@@ -184,12 +185,13 @@ const (
 	// claim means that the ShadowVolumeClaim is missing on the provider. It is created again within two minutes;
 	// otherwise an event on the claim has the cause.
 	ReasonShadowVolumeClaimMissing = "ShadowVolumeClaimMissing"
-	// ReasonProviderRefused of pods, ephemeral containers and the conditions of shadow objects means that the API server
-	// of the provider refuses the object or its change, for example by a quota or a policy. The message has the cause; it
-	// is retried.
+	// ReasonProviderRefused of pods, ephemeral containers and the conditions of shadow objects means
+	// that the API server of the provider refuses the object or its change, for example by a quota or
+	// a policy. The message has the cause; the request is retried.
 	ReasonProviderRefused = "ProviderRefused"
-	// ReasonOffloadingBackOff of a pod on a virtual node means that the namespace is not offloaded to the
-	// provider, or the consumer's API server has no address on it; the pod never ran. See docs/pods.md#status-and-events.
+	// ReasonOffloadingBackOff of a pod on a virtual node means that the namespace is not offloaded to
+	// the provider, or that pods on the provider have no address for the consumer's API server; the
+	// pod never ran. See docs/pods.md#status-and-events.
 	ReasonOffloadingBackOff = "OffloadingBackOff"
 	// ReasonOffloadingAborted of a pod on a virtual node means that the namespace was unoffloaded while the
 	// pod ran: it is not ready, and Failed if it cannot be evicted. Delete the pod, or offload the namespace again.

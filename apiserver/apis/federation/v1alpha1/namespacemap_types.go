@@ -54,8 +54,8 @@ const (
 	NamespaceMappingReady NamespaceMappingPhase = "Ready"
 	// NamespaceMappingTerminating means that the namespace is being deleted.
 	NamespaceMappingTerminating NamespaceMappingPhase = "Terminating"
-	// NamespaceMappingConflict means that the provider already has a namespace of this name that
-	// was not created for the consumer, and which is not changed.
+	// NamespaceMappingConflict means that the provider already has a namespace of this name, which was
+	// not created for the consumer. The controllers do not change that namespace.
 	NamespaceMappingConflict NamespaceMappingPhase = "Conflict"
 	// NamespaceMappingRefused means that the provider does not permit a remote namespace of this
 	// name.

@@ -115,8 +115,8 @@ const (
 	UnoffloadRefuse UnoffloadPolicy = "Refuse"
 	// UnoffloadMove moves the data to the local cluster.
 	UnoffloadMove UnoffloadPolicy = "Move"
-	// UnoffloadRetain keeps the data on the provider, where the local cluster no longer has access
-	// to it. Local claims become Lost; if the peering ends, they stay bound.
+	// UnoffloadRetain keeps the data on the provider, where the local cluster no longer has access to
+	// it. The local claims become Lost, unless the peering ends: then they stay bound.
 	UnoffloadRetain UnoffloadPolicy = "Retain"
 	// UnoffloadDelete deletes the data.
 	UnoffloadDelete UnoffloadPolicy = "Delete"

@@ -65,8 +65,8 @@ const (
 	// NegotiationManualActionRequired means that an administrator of the other cluster has to
 	// decide about the request or offer.
 	NegotiationManualActionRequired NegotiationPhase = "ManualActionRequired"
-	// NegotiationWithdrawn means that the request or offer was withdrawn, and that the other
-	// cluster has deleted everything that it had created for it.
+	// NegotiationWithdrawn means that the request or offer was withdrawn, and that the other cluster
+	// has deleted everything that was created there for the request or offer.
 	NegotiationWithdrawn NegotiationPhase = "Withdrawn"
 )
 
@@ -198,8 +198,9 @@ type ResourceOfferSpec struct {
 	// without a claim. Empty permits none.
 	// +optional
 	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
-	// pods informs the consumer about the limits for its pods. The provider enforces the limits of its
-	// ForeignCluster, whatever the offer states.
+	// pods informs the consumer about the limits for its pods. Empty means that there are none. The
+	// provider enforces the limits in its ForeignCluster and its installation, whatever the offer
+	// states.
 	// +optional
 	Pods *PodPolicy `json:"pods,omitempty" protobuf:"bytes,12,opt,name=pods"`
 }

@@ -17,8 +17,8 @@ import (
 // invitation. Deleting a PeeringToken invalidates its token if no consumer has used it.
 type PeeringToken struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. The common name in certificate requests of the
-	// consumer is the uid.
+	// metadata is the standard object metadata. Certificate requests of the consumer must have the uid
+	// as their common name.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// spec limits the use of the invitation, written by the administrator who creates the object.

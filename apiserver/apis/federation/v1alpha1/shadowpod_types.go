@@ -14,9 +14,10 @@ import (
 // ShadowPod is a pod of a consumer on a provider. A virtual kubelet of the consumer creates it in a
 // remote namespace, and the controllers of the provider create a remote pod of the same name from
 // it. They create the remote pod again if it is lost, also while the consumer is unreachable. A
-// ShadowPod is deleted with a grace period, like a Pod, and is removed after its remote pod. If its
-// status then contains the final status of the remote pod, it is removed a minute later, or when it
-// is deleted with a grace period of 0.
+// ShadowPod is deleted with a grace period, like a Pod, and exists at least until its remote pod is
+// deleted. If the status contains the final status of the remote pod, the ShadowPod exists for up
+// to a minute longer: until the consumer has read the status and deletes the ShadowPod with a grace
+// period of 0.
 type ShadowPod struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. Labels and annotations are copied to the remote
@@ -56,8 +57,8 @@ const ConditionPodCreated = "PodCreated"
 // in the spec, and True afterwards. It does not exist before the first refusal.
 const ConditionPodResized = "PodResized"
 
-// ConditionPodPermitted is False while the limits for pods of the consumer refuse the running
-// remote pod, and True afterwards. It does not exist before the first refusal.
+// ConditionPodPermitted is False while the running remote pod exceeds the limits for pods of the
+// consumer, and True afterwards. It does not exist before the pod exceeds them for the first time.
 const ConditionPodPermitted = "PodPermitted"
 
 // CauseQuotaExceeded is the type of the causes in a 403 response to the creation or change of a
@@ -88,8 +89,9 @@ type ShadowPodStatus struct {
 	// larger of the allocated and the requested amount. Empty when no such resize is pending.
 	// +optional
 	AllocatedResources corev1.ResourceList `json:"allocatedResources,omitempty" protobuf:"bytes,4,rep,name=allocatedResources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// conditions are PodCreated, which is False while the provider refuses to create the remote
-	// pod, and PodResized, which is False while the provider refuses to resize it.
+	// conditions are PodCreated, which is False while the provider refuses to create the remote pod;
+	// PodResized, which is False while the provider refuses to resize it; and PodPermitted, which is
+	// False while the running remote pod exceeds the limits for pods of the consumer.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -60,9 +60,10 @@ type ShadowVolumeClaimSpec struct {
 	// move locks the volume.
 	// +optional
 	Fence string `json:"fence,omitempty" protobuf:"bytes,5,opt,name=fence"`
-	// existing is true if the claim had a volume before. The provider then uses its existing claim
-	// of this name, or the volume that its administrator prepared for the claim, and never
-	// provisions an empty volume. The default is false. It cannot change.
+	// existing is true if the provider already stores the data of the claim. The provider then uses
+	// its existing PersistentVolumeClaim of this name, or a PersistentVolume whose claimRef an
+	// administrator set to the claim, and never provisions an empty volume. The default is false. It
+	// cannot change.
 	// +optional
 	Existing bool `json:"existing,omitempty" protobuf:"varint,6,opt,name=existing"`
 }

@@ -60,7 +60,8 @@ type TunnelEndpointSpec struct {
 	// +listType=set
 	Control []TunnelControl `json:"control,omitempty" protobuf:"bytes,7,rep,name=control,casttype=TunnelControl"`
 	// reach selects which local pods the peer reaches. With Offloaded, the peer reaches the addresses
-	// in the TunnelReach of the same name, and no pod while there is none. Empty means All.
+	// in the TunnelReach of the same name, and no pod while that TunnelReach does not exist. Empty
+	// means All.
 	// +optional
 	Reach ReachMode `json:"reach,omitempty" protobuf:"bytes,8,opt,name=reach,casttype=ReachMode"`
 }

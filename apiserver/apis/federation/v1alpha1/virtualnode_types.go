@@ -61,9 +61,9 @@ type VirtualNodeSpec struct {
 	// applies. If empty, the defaults are used.
 	// +optional
 	Reflection VirtualNodeReflection `json:"reflection,omitzero" protobuf:"bytes,8,opt,name=reflection"`
-	// offloadingPatch changes the remote pods of the virtual node. A change of excludedLabels,
-	// excludedAnnotations, or additional tolerations applies to running pods; any other change
-	// applies only to new pods.
+	// offloadingPatch changes the remote pods of the virtual node. Changes of excludedLabels and
+	// excludedAnnotations, and added tolerations, apply to running pods; all other changes apply only
+	// to new pods.
 	// +optional
 	OffloadingPatch *OffloadingPatch `json:"offloadingPatch,omitempty" protobuf:"bytes,9,opt,name=offloadingPatch"`
 }
@@ -81,9 +81,10 @@ type OffloadingPatch struct {
 	// namespaces.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty" protobuf:"bytes,2,opt,name=affinity"`
-	// tolerations are added to the tolerations of remote pods, at most 100. A key is required.
-	// Taints of nodes with a role, of virtual nodes, and taints of node.kubernetes.io and
-	// node.cloudprovider.kubernetes.io except not-ready and unreachable cannot be tolerated.
+	// tolerations are added to the tolerations of remote pods, at most 100. A key is required. Keys
+	// with the prefix node-role.kubernetes.io, node.kubernetes.io or node.cloudprovider.kubernetes.io,
+	// and the taint of virtual nodes, are refused; node.kubernetes.io/not-ready and
+	// node.kubernetes.io/unreachable are permitted.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty" protobuf:"bytes,3,rep,name=tolerations"`
@@ -221,15 +222,15 @@ type VirtualNodeStatus struct {
 	// +listType=atomic
 	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty" protobuf:"bytes,3,rep,name=reflectedKinds"`
 	// ingressClasses are the IngressClasses of the offer, which reflected Ingresses may use. A
-	// reflected Ingress has the first class if its own class is not in the list. Empty means that
-	// reflected Ingresses have no class, and that the provider selects it.
+	// reflected Ingress has the first class if the class of the local Ingress is not in the list. If
+	// empty, reflected Ingresses have no class, and get the default IngressClass of the provider.
 	// +optional
 	// +listType=atomic
 	IngressClasses []string `json:"ingressClasses,omitempty" protobuf:"bytes,4,rep,name=ingressClasses"`
-	// loadBalancerClasses are the load balancer classes of the offer, which reflected Services of
-	// type LoadBalancer may use. A reflected Service has the first class if its own class is not in
-	// the list. Empty means that reflected Services have no class, and that the provider selects
-	// it.
+	// loadBalancerClasses are the load balancer classes of the offer, which reflected Services of type
+	// LoadBalancer may use. A reflected Service has the first class if the class of the local Service
+	// is not in the list. If empty, reflected Services have no class, and get the default load
+	// balancer of the provider.
 	// +optional
 	// +listType=atomic
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty" protobuf:"bytes,5,rep,name=loadBalancerClasses"`
