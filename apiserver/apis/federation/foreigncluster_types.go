@@ -143,7 +143,8 @@ type IncomingPolicy struct {
 	RefusedPods         RefusedPodsPolicy
 }
 
-// RefusedPodsPolicy is what happens to running pods of a consumer that a change refuses.
+// RefusedPodsPolicy determines what happens to running pods of a consumer that exceed the limits
+// after a change of the limits.
 type RefusedPodsPolicy string
 
 // Values of RefusedPodsPolicy, documented in v1alpha1.
@@ -152,7 +153,7 @@ const (
 	RefusedPodsEvict RefusedPodsPolicy = "Evict"
 )
 
-// NetworkAccess is what pods of a consumer reach, and from where they are reached.
+// NetworkAccess selects the permitted connections to and from pods of a consumer.
 type NetworkAccess string
 
 // Values of NetworkAccess, documented in v1alpha1.

@@ -8,8 +8,8 @@ func (p MovePhase) Ended() bool {
 	return p == MoveSucceeded || p == MoveFailed || p == MoveCancelled
 }
 
-// Cancellable reports whether a user can still cancel a move in this phase: the claim is not bound
-// to the target volume yet.
+// Cancellable reports whether a user can still cancel a move in this phase, because the claim is
+// not bound to the target volume yet.
 func (p MovePhase) Cancellable() bool {
 	switch p {
 	case "", MovePreparing, MoveCopying, MoveQuiescing, MoveLocking, MoveFinalCopy, MoveRollingBack:
@@ -27,13 +27,13 @@ func (v *VirtualVolume) MovePhase() MovePhase {
 	return v.Status.Move.Phase
 }
 
-// Moving reports whether a move is requested that has not ended yet; it may not have begun.
+// Moving reports whether a requested move has not ended yet, including one that has not begun.
 func (v *VirtualVolume) Moving() bool {
 	return v.Spec.Move != nil && !v.MovePhase().Ended()
 }
 
-// RollingBack returns the ID of a move that is being rolled back and is no longer requested, and
-// reports whether such a move exists.
+// RollingBack returns the ID of a move that is no longer requested and is being rolled back, and
+// whether there is such a move.
 func (v *VirtualVolume) RollingBack() (string, bool) {
 	move := v.Status.Move
 	if move == nil || move.Phase.Ended() || v.Spec.Move != nil && v.Spec.Move.ID == move.ID {

@@ -38,7 +38,7 @@ type NetworkConfigStatus struct {
 	Conditions         []metav1.Condition
 }
 
-// CIDRMapping is a CIDR of one cluster and the remapped CIDR that replaces it in another cluster.
+// CIDRMapping is a CIDR of one cluster and the CIDR that replaces it in another cluster.
 type CIDRMapping struct {
 	CIDR   string
 	Mapped string

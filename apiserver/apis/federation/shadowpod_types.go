@@ -32,8 +32,8 @@ const ConditionPodCreated = "PodCreated"
 // in the spec, and True afterwards.
 const ConditionPodResized = "PodResized"
 
-// ConditionPodPermitted is False while the limits for pods of the consumer refuse the running
-// remote pod, and True afterwards. It does not exist before the first refusal.
+// ConditionPodPermitted is False while the running remote pod exceeds the limits for pods of the
+// consumer, and True afterwards.
 const ConditionPodPermitted = "PodPermitted"
 
 // ShadowPodStatus is the observed state of a shadow pod.
