@@ -186,13 +186,14 @@ func mappingPorts(spec *federation.AddressMappingSpec) field.ErrorList {
 	return errs
 }
 
-// KeepCIDRs validates the CIDRs within which CIDRs of a peer are used unchanged. They may overlap.
+// KeepCIDRs validates spec.keepCIDRs of a ForeignCluster or the flag that applies if it is empty.
+// The CIDRs may overlap.
 func KeepCIDRs(list []string, path *field.Path) field.ErrorList {
 	return cidrs(list, MaxKeepCIDRs, true, path)
 }
 
-// cidrs validates a list of CIDRs. most is the maximum length of the list; overlap permits CIDRs
-// that overlap.
+// cidrs validates a list of CIDRs. most is the maximum length of the list. If overlap is true, the
+// CIDRs may overlap.
 func cidrs(list []string, most int, overlap bool, path *field.Path) field.ErrorList {
 	if len(list) > most {
 		return field.ErrorList{field.TooMany(path, len(list), most)}
@@ -245,7 +246,7 @@ func cidr(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
 	return routable(prefix, prefix.String(), text, path)
 }
 
-// cidrForm is cidr without the parsed CIDR, as optional requires it.
+// cidrForm is a function for the parameter check of optional. It returns the errors of cidr.
 func cidrForm(text string, path *field.Path) field.ErrorList {
 	_, errs := cidr(text, path)
 	return errs

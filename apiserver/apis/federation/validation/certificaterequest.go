@@ -67,8 +67,8 @@ func ValidateCertificateRequest(
 }
 
 // unsuitableKey returns the reason for which the type of a request's key is refused, or an empty
-// string. Requests with other keys are refused before their signature is verified, since that can
-// be expensive and the sender is not authenticated.
+// string if it is accepted. It is called before the signature is verified, because keys of other
+// types can make the verification expensive and the sender is not authenticated.
 func unsuitableKey(request *x509.CertificateRequest) string {
 	switch key := request.PublicKey.(type) {
 	case ed25519.PublicKey:

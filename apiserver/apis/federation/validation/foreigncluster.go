@@ -88,7 +88,8 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 		specPath.Child("disconnectTimeoutSeconds"))...)
 }
 
-// knownResources validates the names of the resources in a spec that are not in old.
+// knownResources validates the names of those resources in spec.resources and
+// spec.incomingPolicy.limits that old does not have.
 func knownResources(spec, old *federation.ForeignClusterSpec) field.ErrorList {
 	errs := newResources(spec.Resources, old.Resources, podResources, specPath.Child("resources"))
 	return append(errs, newResources(spec.IncomingPolicy.Limits, old.IncomingPolicy.Limits, quotaResources,
@@ -148,11 +149,11 @@ func inBand(spec *federation.ForeignClusterSpec) field.ErrorList {
 	}
 	if spec.Gateway == nil {
 		errs = append(errs, field.Required(specPath.Child("gateway"),
-			"must be the gateway of the peer with mode InBand, from status.gateway of its Peering"))
+			"must be set with mode InBand, to status.gateway of a ForeignCluster on the peer"))
 	}
 	if spec.ClusterID == "" {
 		errs = append(errs, field.Required(specPath.Child("clusterID"),
-			"must be the cluster ID of the peer with mode InBand"))
+			"must be set with mode InBand, to the ID of the peer"))
 	}
 	if spec.ProxyURL != "" {
 		errs = append(errs, field.Forbidden(specPath.Child("proxyURL"),

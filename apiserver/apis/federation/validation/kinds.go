@@ -22,7 +22,8 @@ const (
 	maxExcluded = 128
 )
 
-// Reasons for which the kinds of a group cannot be configured for reflection, for error messages.
+// Parts of error messages: reasons for which the kinds of an API group cannot be configured for
+// reflection.
 const (
 	builtIn     = "the kinds of this group that can be reflected are always reflected"
 	exports     = "ServiceExports are always supported, and the provider creates its ServiceImports"

@@ -112,7 +112,7 @@ func subdomain(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// labels validates the syntax of labels, and that they are at most 128.
+// labels validates the syntax of labels, and that there are at most 128.
 func labels(set map[string]string, path *field.Path) field.ErrorList {
 	errs := metav1validation.ValidateLabels(set, path)
 	if len(set) > maxLabels {
@@ -179,7 +179,8 @@ func oneOf[T ~string](value T, path *field.Path, values ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, T(truncate(string(value))), values)}
 }
 
-// truncate shortens a value of a peer for an error to 64 bytes.
+// truncate returns the first 64 bytes of a value for an error message, since a peer may send a
+// value of any length.
 func truncate(s string) string {
 	const most = 64
 	if len(s) <= most {

@@ -23,8 +23,7 @@ const (
 	maxClusters             = 1000
 )
 
-// ValidateNamespaceOffloading validates a new namespace
-// offloading.
+// ValidateNamespaceOffloading validates a new namespace offloading.
 func ValidateNamespaceOffloading(offloading *federation.NamespaceOffloading) field.ErrorList {
 	errs := metadata(offloading, true)
 	errs = append(errs, ValidateOffloadingName(offloading.Name)...)
@@ -139,8 +138,9 @@ func nodeSelector(selector *corev1.NodeSelector, path *field.Path) field.ErrorLi
 	return nil
 }
 
-// nodeFields validates that spec.clusterSelector has no field of nodes but metadata.name, the only one that Kubernetes
-// selects by. Versions up to v0.1.0 stored others.
+// nodeFields validates that matchFields in spec.clusterSelector contain only metadata.name, the
+// only field of nodes that Kubernetes can select by. Versions up to v0.1.0 stored other fields, so
+// a selector that does not change is not validated.
 func nodeFields(selector *corev1.NodeSelector) field.ErrorList {
 	var errs field.ErrorList
 	for i, term := range selector.NodeSelectorTerms {

@@ -57,7 +57,7 @@ func ValidateNetworkConfigStatusUpdate(config, old *federation.NetworkConfig) fi
 }
 
 // ValidateNetworkConfigSpec validates the spec of a network configuration. The controllers also
-// call it for the spec of the local cluster before they write it.
+// call this function, before they write the spec of the local cluster.
 func ValidateNetworkConfigSpec(spec *federation.NetworkConfigSpec) field.ErrorList {
 	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
 	errs = append(errs, ownCIDRs(spec)...)
@@ -167,8 +167,8 @@ func ValidateCIDRMappings(list []federation.CIDRMapping) field.ErrorList {
 	return cidrMappings(list, statusPath.Child("cidrs"))
 }
 
-// cidrMappings validates a list of CIDRs and their remapped CIDRs. No two CIDRs in the list may
-// overlap, and no two remapped CIDRs.
+// cidrMappings validates a list of CIDRs, each with the CIDR that replaces it. Neither two CIDRs in
+// field cidr nor two in field mapped may overlap.
 func cidrMappings(list []federation.CIDRMapping, path *field.Path) field.ErrorList {
 	if len(list) > maxCIDRs {
 		return field.ErrorList{field.TooMany(path, len(list), maxCIDRs)}

@@ -74,7 +74,7 @@ func patchedTerms(
 	required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, path *field.Path,
 ) field.ErrorList {
 	if len(required) > maxTerms || len(preferred) > maxTerms {
-		// The function affinity has already returned an error for it.
+		// The function affinity has already returned an error for the length.
 		return nil
 	}
 	var errs field.ErrorList

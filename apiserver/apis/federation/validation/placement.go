@@ -26,8 +26,8 @@ const (
 )
 
 // podPlacement validates that a pod does not select single nodes or nodes with a role, and that its
-// pod affinity and anti-affinity select only pods of its own namespace. An anti-affinity to other
-// pods would keep these pods away from the node.
+// pod affinity and anti-affinity select only pods of its own namespace. Because of an anti-affinity
+// to pods of another namespace, the scheduler would not place those pods on the node.
 func podPlacement(spec *corev1.PodSpec, namespace string) field.ErrorList {
 	var errs field.ErrorList
 	errs = append(errs, nodeLabels(spec.NodeSelector, podPath.Child("nodeSelector"))...)

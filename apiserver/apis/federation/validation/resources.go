@@ -47,19 +47,22 @@ func countable(name corev1.ResourceName) bool {
 	return name == corev1.ResourcePods || name == corev1.ResourcePersistentVolumeClaims
 }
 
-// podResources are the resources of pods whose names have no domain, except huge pages.
+// podResources are the names that spec.resources of a ForeignCluster may contain, without huge
+// pages and names with a domain.
 var podResources = []string{
 	string(corev1.ResourceCPU), string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage),
 	string(corev1.ResourcePods),
 }
 
-// quotaResources are the resources of a quota whose names have no domain, except huge pages, and the form of the names
-// that are made of a StorageClass.
+// quotaResources are the names that spec.incomingPolicy.limits of a ForeignCluster may contain,
+// without huge pages and names with a domain. The last one is the form of the name for one
+// StorageClass.
 var quotaResources = append(slices.Clone(podResources), string(corev1.ResourceRequestsStorage),
 	string(corev1.ResourcePersistentVolumeClaims), string(v1alpha1.ClassStorage("<class>")))
 
-// newResources validates that the names of resources that are not in old are known. Names with a domain are extended
-// resources, and always valid. Versions up to v0.1.0 stored unknown names.
+// newResources returns an error for each resource in list that is not in old and whose name is
+// unknown. Names with a domain are extended resources, and always valid. Resources in old are
+// valid, because versions up to v0.1.0 stored unknown names.
 func newResources(list, old corev1.ResourceList, known []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(list)) {
@@ -73,8 +76,8 @@ func newResources(list, old corev1.ResourceList, known []string, path *field.Pat
 	return errs
 }
 
-// UnknownQuotaResource returns why a name in a list of limits is unknown, with the nearest known name; empty if it is
-// known.
+// UnknownQuotaResource returns an error message, with the nearest known name, if a quota cannot
+// limit the resource with this name, and an empty string otherwise.
 func UnknownQuotaResource(name string) string { return unknownResource(name, quotaResources) }
 
 func unknownResource(name string, known []string) string {
@@ -95,7 +98,8 @@ func unknownResource(name string, known []string) string {
 	return problem
 }
 
-// storageDomain is the domain of the quota resources of StorageClasses.
+// storageDomain is the domain in the names of resources that limit the storage of one StorageClass.
+// Other names with this domain are not extended resources.
 const storageDomain = "storage.k8s.io"
 
 // requiredResources validates a list of resources that must not be empty.
@@ -106,8 +110,8 @@ func requiredResources(list corev1.ResourceList, path *field.Path) field.ErrorLi
 	return resources(list, path)
 }
 
-// uniqueNames validates a list of at most most names without duplicates, and calls check for each
-// name.
+// uniqueNames validates that a list has no duplicates and no more names than most, and calls check
+// for each name.
 func uniqueNames(
 	list []string, most int, path *field.Path, check func(string, *field.Path) field.ErrorList,
 ) field.ErrorList {

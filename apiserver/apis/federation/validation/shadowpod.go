@@ -19,8 +19,9 @@ import (
 
 const (
 	// maxShadowPod is the maximum size of the metadata and the spec of a shadow pod together, and
-	// maxPodStatus of status.pod, in bytes. They bound what the shadow pods of a consumer take in
-	// etcd, together with the number of them in package podquota. Stored objects may be larger.
+	// maxPodStatus the maximum size of status.pod, in bytes. With the maximum number of shadow pods,
+	// they limit the space that a consumer uses in etcd. Objects that an older version stored may be
+	// larger, and must not grow.
 	maxShadowPod  = 128 << 10
 	maxPodStatus  = 64 << 10
 	maxContainers = 100
@@ -272,9 +273,9 @@ func keepImages(containers, old []corev1.Container) {
 	}
 }
 
-// keepResources sets CPU and memory of containers to the values in old if resizes permits to resize
-// them, so that a comparison with old ignores a resize. Like Kubernetes, it returns an error if a
-// request or a limit was removed.
+// keepResources sets the CPU and memory of each container for which resizes returns true to the
+// values in old, so that a comparison with old ignores a resize. Like Kubernetes, it returns an
+// error if a request or a limit was removed.
 func keepResources(
 	containers, old []corev1.Container, resizes func(*corev1.Container) bool, path *field.Path,
 ) field.ErrorList {

@@ -24,8 +24,8 @@ const (
 )
 
 // ExternalVolumeTypes are the volume types that a provider can offer, by their names in a pod:
-// storage systems that a kubelet mounts over the network. They do not include types with data on
-// the node, for example hostPath, and types that Kubernetes removed.
+// storage systems that a kubelet mounts over the network. Types with data on the node, for example
+// hostPath, and types that Kubernetes removed are not included.
 var ExternalVolumeTypes = []string{"fc", "iscsi", "nfs"}
 
 // maxVolumeSize is the maximum size of a volume.

@@ -43,11 +43,11 @@ func podPolicy(policy *federation.PodPolicy, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// InvalidMaxGracePeriod returns why a number of seconds cannot be the maximum termination grace period of pods. It
-// returns an empty string if it can.
+// InvalidMaxGracePeriod returns why a number of seconds cannot be the maximum termination grace
+// period of pods, or an empty string if it can.
 func InvalidMaxGracePeriod(seconds int64) string {
 	if seconds < corev1.DefaultTerminationGracePeriodSeconds || seconds > math.MaxInt32 {
-		return "must be 30, the default of pods, to 2147483647"
+		return "must be 30 (the default of pods) to 2147483647"
 	}
 	return ""
 }
@@ -82,8 +82,8 @@ func Objects(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// UnknownObject returns why a name does not limit the number of objects in a ResourceQuota. It returns an empty string
-// if it does.
+// UnknownObject returns why a name is not the name of a limit for the number of objects in a
+// ResourceQuota, or an empty string if it is one.
 func UnknownObject(name string) string {
 	if name == string(corev1.ResourceServicesNodePorts) || name == string(corev1.ResourceServicesLoadBalancers) {
 		return ""
@@ -120,7 +120,8 @@ func RuntimeClasses(names []string, path *field.Path) field.ErrorList {
 	return uniqueNames(names, maxPatterns, path, subdomain)
 }
 
-// validPattern validates a pattern with a check of the names that it matches.
+// validPattern validates the syntax of a pattern, and calls check with a name that the pattern
+// matches.
 func validPattern(name string, at *field.Path, check func(string, *field.Path) field.ErrorList) field.ErrorList {
 	if err := pattern.Validate(name); err != nil {
 		return field.ErrorList{field.Invalid(at, truncate(name), err.Error())}

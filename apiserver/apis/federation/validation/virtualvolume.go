@@ -50,7 +50,7 @@ func moveUpdate(volume, old *federation.VirtualVolume) field.ErrorList {
 	if old.Moving() {
 		switch phase := old.MovePhase(); {
 		case move != nil:
-			return forbidden(path, "move %s has not ended and cannot change; remove it to cancel it", before.ID)
+			return forbidden(path, "move %s has not ended and cannot change; to cancel it, remove spec.move", before.ID)
 		case !phase.Cancellable():
 			return forbidden(path, "move %s is %s and cannot be cancelled any more; move the data back afterwards",
 				before.ID, phase)

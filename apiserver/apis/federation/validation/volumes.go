@@ -25,8 +25,9 @@ var podVolumeTypes = []string{
 	"configMap", "downwardAPI", "emptyDir", "image", "persistentVolumeClaim", "projected", "secret",
 }
 
-// ExternalVolume returns the type of a volume, for example nfs, if it is one that a provider has to
-// offer, and the driver if the type is csi. It returns empty strings for other volumes.
+// ExternalVolume returns the type of a volume that pods may use only if the provider offers it, for
+// example nfs, and the CSI driver if the type is csi. It returns empty strings for all other
+// volumes.
 func ExternalVolume(volume *corev1.Volume) (volumeType, driver string) {
 	for _, name := range volumeTypes(volume) {
 		switch {
