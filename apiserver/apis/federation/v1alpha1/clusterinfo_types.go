@@ -15,8 +15,8 @@ const MaxClusterRanges = 2048
 
 // Condition types of a ClusterInfo.
 const (
-	// ConditionRangesKnown is True while the CIDRs of the pods are known; its message names the
-	// ranges in use and their sources. It is False while no pod CIDR could be detected and the
+	// ConditionRangesKnown is True while the CIDRs of the pods are known; its message names the CIDRs
+	// of pods and Services, and their sources. It is False while no pod CIDR could be detected and the
 	// chart has no value for it.
 	ConditionRangesKnown = "RangesKnown"
 	// ConditionRangesConsistent is True while the values of the chart, every detected range and

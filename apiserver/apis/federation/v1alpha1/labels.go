@@ -107,8 +107,9 @@ const (
 	AnnotationIdentityRequest = "federation.liqo.io/identity-request"
 	// AnnotationIngressClasses and AnnotationLoadBalancerClasses, on a remote namespace, are the
 	// IngressClasses and load balancer classes that the consumer may use, separated by commas, for
-	// example shared,shared-internal. The ValidatingAdmissionPolicy federation-peers enforces them. If
-	// one of the annotations is missing, all classes of that type are permitted.
+	// example shared,shared-internal. The ValidatingAdmissionPolicy federation-peers enforces them.
+	// Without the annotation, the value policy.ingressClasses or policy.loadBalancerClasses of the
+	// installation applies, which permits all classes if it is empty.
 	AnnotationIngressClasses      = "federation.liqo.io/ingress-classes"
 	AnnotationLoadBalancerClasses = "federation.liqo.io/load-balancer-classes"
 	// AnnotationExternalNames, on a remote namespace, has the patterns of the DNS names that

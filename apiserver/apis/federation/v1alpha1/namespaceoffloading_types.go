@@ -154,9 +154,9 @@ const (
 
 // Condition types of a NamespaceOffloading.
 const (
-	// ConditionPodsInPlace is True while all pods run on permitted nodes, False while some do not
-	// or while a namespace that is being unoffloaded still has pods on virtual nodes, and Unknown
-	// while clusterSelector is invalid.
+	// ConditionPodsInPlace is True while all pods run on permitted nodes, False while some run on
+	// other nodes, can only be scheduled to other nodes, or still run on virtual nodes although the
+	// namespace is being unoffloaded, and Unknown while clusterSelector is invalid.
 	ConditionPodsInPlace = "PodsInPlace"
 	// ConditionVolumesReleased is False while the removal of a remote namespace or the end of an
 	// outgoing peering waits because the provider stores data; the message names the claims or

@@ -177,7 +177,7 @@ type PlannedEviction struct {
 	// nodeName is the name of the pod's node. Empty if the pod is not scheduled.
 	// +optional
 	NodeName string `json:"nodeName,omitempty" protobuf:"bytes,2,opt,name=nodeName"`
-	// disruptionBudget is the name of the PodDisruptionBudget that selects the pod. Empty if none
+	// disruptionBudget is the name of the first PodDisruptionBudget that selects the pod. Empty if none
 	// does.
 	// +optional
 	DisruptionBudget string `json:"disruptionBudget,omitempty" protobuf:"bytes,3,opt,name=disruptionBudget"`

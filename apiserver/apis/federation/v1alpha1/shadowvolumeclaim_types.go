@@ -79,7 +79,8 @@ const (
 	// ShadowVolumeClaimBound means that the claim is bound to a volume.
 	ShadowVolumeClaimBound ShadowVolumeClaimPhase = "Bound"
 	// ShadowVolumeClaimLost means that the claim was bound, and that the claim or its volume was
-	// deleted since. The provider does not create the claim again.
+	// deleted since. The provider creates the claim again only if an administrator has prepared a
+	// PersistentVolume for it.
 	ShadowVolumeClaimLost ShadowVolumeClaimPhase = "Lost"
 )
 

@@ -269,8 +269,8 @@ type MoveProgress struct {
 	// completionTime is the time at which the move ended. Empty while it runs.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty" protobuf:"bytes,9,opt,name=completionTime"`
-	// passes is how many times all files were compared and changed files copied. Online moves
-	// repeat this until few changes remain.
+	// passes is the number of completed passes; each compares all files and copies the changed ones.
+	// An online move has one to five passes before it evicts the pods, and one pass afterwards.
 	// +optional
 	Passes int32 `json:"passes,omitempty" protobuf:"varint,10,opt,name=passes"`
 	// bytesTotal is the total size of the files of the source in bytes.
@@ -280,18 +280,21 @@ type MoveProgress struct {
 	// bytesTotal.
 	// +optional
 	BytesCopied int64 `json:"bytesCopied,omitempty" protobuf:"varint,12,opt,name=bytesCopied"`
-	// filesTotal is the number of files of the source.
+	// filesTotal is the number of paths in the source, including directories; a file with several hard
+	// links counts once per path.
 	// +optional
 	FilesTotal int64 `json:"filesTotal,omitempty" protobuf:"varint,13,opt,name=filesTotal"`
-	// filesCopied is the number of files that the target already has, at most filesTotal.
+	// filesCopied is the number of paths, including directories, that the target already has, at most
+	// filesTotal.
 	// +optional
 	FilesCopied int64 `json:"filesCopied,omitempty" protobuf:"varint,14,opt,name=filesCopied"`
 	// bytesPerSecond is the transfer rate of the current pass over the files, in bytes per second.
 	// 0 while no data is copied.
 	// +optional
 	BytesPerSecond int64 `json:"bytesPerSecond,omitempty" protobuf:"varint,15,opt,name=bytesPerSecond"`
-	// remainingSeconds is the estimated time until the current pass over the files ends, in
-	// seconds. Empty if it is unknown.
+	// remainingSeconds is the estimated time until the first pass over the files ends, in seconds.
+	// Empty in later passes, whose changed files are not known in advance, and while no data is
+	// copied.
 	// +optional
 	RemainingSeconds *int64 `json:"remainingSeconds,omitempty" protobuf:"varint,16,opt,name=remainingSeconds"`
 	// downtimeMilliseconds is the downtime of the move, in milliseconds: the time from the end of
