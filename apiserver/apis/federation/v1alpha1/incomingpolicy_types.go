@@ -57,9 +57,8 @@ type IncomingPolicy struct {
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty" protobuf:"bytes,9,rep,name=loadBalancerClasses"`
 	// orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for
 	// example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s
-	// keeps them without a limit. If empty, the value policy.orphanTTL of the installation is
-	// used, which is 0s by default. It does not apply to a consumer that has never sent a
-	// heartbeat.
+	// keeps them without a limit. If empty, the value policy.orphanTTL of the installation is used,
+	// which is 0s by default. A consumer that has never sent a heartbeat is not affected.
 	// +optional
 	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty" protobuf:"bytes,10,opt,name=orphanTTL"`
 	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
@@ -67,10 +66,11 @@ type IncomingPolicy struct {
 	// which is empty by default.
 	// +optional
 	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
-	// remoteNamespaces are the names that the consumer may select for its remote namespaces, each
-	// with at most one *, which stands for any characters, for example team-a-*. Names that the
-	// mapping DefaultName generates are always permitted, and names of system namespaces never. At
-	// most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is
+	// remoteNamespaces are the names that the consumer may select for its remote namespaces, each with
+	// at most one *, which stands for any characters, for example team-a-*. Names that the mapping
+	// DefaultName generates are permitted in addition, and names of system namespaces never. A name
+	// that is also a suffix of host names, for example dev, is permitted only by an entry without *.
+	// At most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is
 	// empty, too, trust Tenant permits no other names, and trust SameOwner any.
 	// +optional
 	// +listType=set
@@ -90,7 +90,7 @@ type IncomingPolicy struct {
 	// no load balancers.
 	// +optional
 	Objects corev1.ResourceList `json:"objects,omitempty" protobuf:"bytes,14,rep,name=objects,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// externalNames are the DNS names that Services of type ExternalName of the consumer may have, each
+	// externalNames are the DNS names that spec.externalName of the consumer's Services may have, each
 	// with at most one *, which stands for any characters, for example *.example.com. At most 64. If
 	// empty, the value policy.externalNames of the installation is used. If that is empty, too, trust
 	// Tenant permits none, and trust SameOwner any.

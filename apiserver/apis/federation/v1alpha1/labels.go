@@ -113,7 +113,7 @@ const (
 	AnnotationIngressClasses      = "federation.liqo.io/ingress-classes"
 	AnnotationLoadBalancerClasses = "federation.liqo.io/load-balancer-classes"
 	// AnnotationExternalNames, on a remote namespace, has the patterns of the DNS names that
-	// ExternalName Services of the consumer may refer to, separated by commas, for example
+	// spec.externalName of the consumer's Services may have, separated by commas, for example
 	// *.example.com. The ValidatingAdmissionPolicy federation-peers enforces it. Without the
 	// annotation all names are permitted.
 	AnnotationExternalNames = "federation.liqo.io/external-names"
