@@ -13,8 +13,8 @@ import (
 )
 
 // ValidateIdentityRequest validates a new identity request. invitation is the UID of the
-// PeeringToken whose ServiceAccount has the name of the request; if there is no such
-// ServiceAccount, invitation is empty, and the request is invalid.
+// PeeringToken, derived from the name of the request, which is the name of the ServiceAccount of an
+// invitation. If the name has another form, invitation is empty, and the request is invalid.
 func ValidateIdentityRequest(request *federation.IdentityRequest, invitation types.UID) field.ErrorList {
 	errs := metadata(request, false)
 	if !uuid.MatchString(string(invitation)) {
