@@ -140,12 +140,6 @@ type MovePlan struct {
 	// capacity is the capacity of the target volume in bytes.
 	// +optional
 	Capacity *resource.Quantity `json:"capacity,omitempty" protobuf:"bytes,4,opt,name=capacity"`
-	// bytesUsed is the size of the data in bytes. Empty if it is unknown.
-	// +optional
-	BytesUsed *int64 `json:"bytesUsed,omitempty" protobuf:"varint,5,opt,name=bytesUsed"`
-	// files is the number of files. Empty if it is unknown.
-	// +optional
-	Files *int64 `json:"files,omitempty" protobuf:"varint,6,opt,name=files"`
 	// path describes the network path of the data from the source to the target.
 	// +optional
 	Path string `json:"path,omitempty" protobuf:"bytes,7,opt,name=path"`
