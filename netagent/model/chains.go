@@ -17,7 +17,6 @@ const NATTable = "nat"
 // FromPeersChain is the chain on a node that receives the packets from all peers.
 const FromPeersChain = ChainPrefix + "FROM-PEERS"
 
-// Other tables and chains.
 const (
 	mangleTable = "mangle"
 	filterTable = "filter"
@@ -38,14 +37,14 @@ const (
 	fromLocalChain        = ChainPrefix + "FROM-LOCAL"
 )
 
-// hostChains adds the chains of a node. They exempt packets to and from peers from the masquerading rules of CNIs
-// and kube-proxy: pods keep their addresses, and other sources get the node's address, to which the gateway can
-// route replies.
+// hostChains adds to s the chains of a node for one address family. Its NAT chains exempt packets to and from peers
+// from masquerading by CNIs and kube-proxy: pods keep their addresses, and other senders get the node's address, to
+// which the gateway can route replies.
 func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	post := Chain{Family: f, Table: NATTable, Name: postroutingChain}
 	from := Chain{Family: f, Table: NATTable, Name: FromPeersChain}
-	// ACCEPT would end this table only, and a chain of nftables at the same hook could still masquerade. A
-	// connection has one translation, which NETMAP to the same range sets up.
+	// NETMAP to the same range changes no address, but counts as the one source translation that a connection can have.
+	// ACCEPT would end this table only, so that an nftables chain at the same hook could still masquerade.
 	for _, pods := range v.podCIDRs(f) {
 		post.add("-s %s -o %s+ -j NETMAP --to %s", pods, LinkPrefix, pods)
 		from.add("-d %s -j ACCEPT", pods)
@@ -57,15 +56,17 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		}
 	}
 	further := post.addTree("-s %s", remote)
-	// Only other nodes have routes to the peers, and expect packets from peers by the overlay.
+	// The other nodes, which the overlay leads to, have routes to the peers. Machines outside of the cluster have none:
+	// they get packets of peers with this node's address.
 	from.add("-o %s+ -j ACCEPT", LinkPrefix)
 	if node := v.self.address(f); node.IsValid() {
 		from.add("-j SNAT --to-source %s", node)
 		post.add("-o %s+ -j SNAT --to-source %s", LinkPrefix, node)
 	}
-	// The jump to these rules comes last, so that they accept no packet that a CNI drops. They accept packets on nodes
-	// whose FORWARD policy is DROP. Other machines could send packets to peers through a node, which would give them
-	// its own address: only pods, and clients of Services with pods of peers, may do so.
+	// The jump to this chain comes last, so that it accepts no packet that a CNI drops. The ACCEPT rules are for nodes
+	// whose FORWARD policy is DROP. The DROP rule stops machines outside of the cluster, whose packets to peers would get
+	// this node's address: only pods, and clients of Services whose endpoints are pods of peers, are permitted to send
+	// packets to peers through a node.
 	forward := Chain{Family: f, Table: filterTable, Name: forwardChain}
 	forward.add("-i %s+ -j ACCEPT", LinkPrefix)
 	for _, pods := range v.podCIDRs(f) {
@@ -74,8 +75,9 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	forward.add("-o %s+ -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT", LinkPrefix)
 	forward.add("-o %s+ -j DROP", LinkPrefix)
 
-	// Some CNIs assign an address of the pod CIDRs to the node. Peers may reach pods only, and a node only by an
-	// AddressMapping. Before DNAT, the first chain drops packets to node ports, which kube-proxy would forward to pods.
+	// Some CNIs assign an address of the pod CIDRs to the node. Peers must not reach the node at this address: they reach
+	// nodes by AddressMappings only. The chain at PREROUTING drops their packets to it before DNAT, because kube-proxy
+	// would forward packets to a node port to pods.
 	local := Chain{Family: f, Table: mangleTable, Name: preroutingChain}
 	input := Chain{Family: f, Table: filterTable, Name: inputChain}
 	for _, pods := range v.podCIDRs(f) {
@@ -93,10 +95,11 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		Jump{Family: f, Table: filterTable, Base: "FORWARD", Chain: forwardChain, Last: true})
 }
 
-// insideOverlay adds rules to a chain at PREROUTING that check the addresses of the packets inside the overlay, and
-// returns further chains. Any machine that sends with the address of a node can send packets by the overlay, and they
-// have passed no NetworkPolicy. The overlay has packets of peers to pods and to the node itself and, to a gateway's
-// node, packets of pods and nodes to peers. ICMP errors of gateways belong to such packets.
+// insideOverlay adds rules to c, a chain at PREROUTING, that check the addresses of packets received by the overlay,
+// and returns the chains that these rules jump to. Without the check, a machine that spoofs the address of a node could
+// send packets by the overlay that no NetworkPolicy filters. Valid are packets from peers to pods and to the node
+// itself and, on the node of a gateway, packets from pods and nodes to peers. ICMP errors from gateways are accepted as
+// RELATED to a connection.
 func (v *view) insideOverlay(c *Chain, peers []Peer) []Chain {
 	f := c.Family
 	fromPeers := Chain{Family: f, Table: mangleTable, Name: overlayFromPeersChain}
@@ -159,8 +162,8 @@ func (v *view) overlayChains(s *State) {
 	further := slices.Concat(from.addTree("-s %s", senders), to.addTree("-d %s", receivers))
 	from.add("-j DROP")
 
-	// When a packet of a pod leaves the node it has the node's address, so that the overlay's receivers would
-	// accept it.
+	// The chain at FORWARD drops packets of pods to the overlay port of other nodes: masquerading would give them this
+	// node's address, so that the other nodes would accept them.
 	input := Chain{Family: f, Table: mangleTable, Name: inputChain}
 	input.add("-p udp -m udp --dport %d -j %s", OverlayPort, fromNodesChain)
 	forward := Chain{Family: f, Table: mangleTable, Name: forwardChain}
@@ -173,10 +176,11 @@ func (v *view) overlayChains(s *State) {
 		Jump{Family: f, Table: mangleTable, Base: "FORWARD", Chain: forwardChain})
 }
 
-// gatewayChains adds the chains of the gateway's network namespace. They limit the destinations that each peer
-// may reach, and translate addresses in both directions. Replies to connections that peers did not open are accepted
-// first. Each other packet of a peer is checked, also of a connection that was accepted before: the peer may no longer
-// reach the address, and another pod may have it. ICMP errors are no packets of a connection.
+// gatewayChains adds to s the chains of the gateway's network namespace for one address family. They limit the
+// destinations of packets from each peer, and translate addresses in both directions. Replies on connections that were
+// opened locally, and ICMP errors about connections, are accepted without a check. Each other packet of a peer is
+// checked, even on a connection that was accepted before: meanwhile, the peer may have lost access to the address, or
+// another pod may have received the address.
 func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	admit := Chain{Family: f, Table: mangleTable, Name: preroutingChain}
 	forward := Chain{Family: f, Table: mangleTable, Name: forwardChain}
@@ -210,12 +214,12 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 		outgoing.addTree("-d %s -o "+TunnelLink, out),
 		toGateways.addTree("-d %s", gateways))
 	admit.add("-i %s -j DROP", TunnelLink)
-	// A packet for a peer without a route would be sent back to the node in a loop, and conntrack would record
-	// its connection as not translated.
+	// Without a route to the peer, a packet to it would go back to the node in a loop, and conntrack would record the
+	// connection as one without translation.
 	forward.add("-i %s -o %s -j DROP", GatewayLink, GatewayLink)
-	// Local senders that are not pods reach the echo server of a peer from the address of this gateway, and would
-	// use up the rate limit of this gateway's probes, so that their packets are dropped. The gateway's own probes
-	// are not forwarded, and do not match this rule.
+	// Forwarded packets to the echo server of a peer are dropped: if the sender is not a pod, they get the address of this
+	// gateway and would use up the server's rate limit for this gateway's probes. The probes themselves are not forwarded,
+	// and do not match this rule.
 	forward.add("-i %s -p udp -m udp --dport %d -j %s", GatewayLink, EchoPort, toGatewaysChain)
 	forward.add("-p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu")
 
@@ -236,13 +240,14 @@ func (p Peer) filterName() string   { return peerChain("F", p.ClusterID) }
 func (p Peer) incomingName() string { return peerChain("I", p.ClusterID) }
 func (p Peer) outgoingName() string { return peerChain("O", p.ClusterID) }
 
-// filterChains returns the chains that accept packets from a peer to the addresses exposed to it, and drop all
-// others. They receive no replies, and see the addresses that the peer uses.
+// filterChains returns the chains that accept packets from a peer to the addresses exposed to it, and drop its other
+// packets. Replies do not pass these chains. Their rules match destinations before translation, in the addresses that
+// the peer uses.
 func (p Peer) filterChains(f Family) []Chain {
 	c := Chain{Family: f, Table: mangleTable, Name: p.filterName()}
 	var mapped []branch
 	if p.Offloaded {
-		// The gateway itself must answer probes.
+		// The peer probes the gateway at the representative address, which is not in Reachable.
 		c.add("-d %s -p udp -m udp --dport %d -j ACCEPT", host(p.representative(f)), EchoPort)
 		for _, a := range p.reachableOf(f) {
 			mapped = append(mapped, branch{prefix: host(a), target: "ACCEPT"})

@@ -98,7 +98,8 @@ func (in Input) checkTunnel() error {
 	return nil
 }
 
-// checkPrefix returns an error if no cluster may have a range.
+// checkPrefix returns an error if p is malformed, has bits set beyond its prefix length, is a default route or overlaps
+// a forbidden range.
 func checkPrefix(p netip.Prefix) error {
 	switch {
 	case !p.IsValid():
@@ -114,8 +115,8 @@ func checkPrefix(p netip.Prefix) error {
 	return nil
 }
 
-// accepted returns the peers that can be served, sorted by cluster ID, and the refusals of all other peers. If
-// two peers exclude each other, the first one in this order is served.
+// accepted returns the peers that can be served, sorted by cluster ID, and the refusals of all other peers. If two
+// peers conflict, for example because their CIDRs overlap, the first one in this order is served.
 func (in Input) accepted() ([]Peer, []Refusal) {
 	peers := slices.Clone(in.Peers)
 	slices.SortStableFunc(peers, func(a, b Peer) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
@@ -142,8 +143,8 @@ func (in Input) accepted() ([]Peer, []Refusal) {
 	return served, refused
 }
 
-// reachableCIDRs returns the CIDRs of a peer in the address families in which the local cluster has CIDRs for this
-// peer: one of the clusters may be dual-stack and the other one not. It fails if there is none.
+// reachableCIDRs returns the CIDRs of a peer in the address families of its Local CIDRs: one of the clusters may be
+// dual-stack and the other one not. It fails if the peer has CIDRs, but none in these families.
 func reachableCIDRs(p Peer) ([]netip.Prefix, error) {
 	var cidrs []netip.Prefix
 	for _, r := range p.Remote {
@@ -315,9 +316,9 @@ func newClaims(in Input) *claims {
 	return t
 }
 
-// checkEndpoint returns an error if the peer's endpoint is local, as a peer must not make the gateway send
-// packets to a local address and port. An endpoint in Reserved is valid if it is no local node, as the nodes of
-// the peer may be in the same network.
+// checkEndpoint returns an error if the endpoint that a peer announces is an address of a local node or in the local
+// pod CIDRs or Virtual: a peer must not direct the gateway's packets to a local program. Other addresses in Reserved
+// are valid, because the nodes of the peer may be in the same network. A learned endpoint is always valid.
 func (t *claims) checkEndpoint(p Peer) error {
 	if !p.Endpoint.IsValid() || p.EndpointLearned {
 		return nil

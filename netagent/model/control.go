@@ -50,8 +50,8 @@ func controlPeers(peers []Peer) []Peer {
 	return some
 }
 
-// control adds the addresses and routes of the control plane to the gateway's network namespace. They are IPv6,
-// in whichever families pods have addresses.
+// control adds the addresses and routes of the control plane to the gateway's network namespace. They are IPv6
+// addresses, even if pods have IPv4 addresses only.
 func (v *view) control(s *State, peers []Peer) {
 	if len(peers) == 0 {
 		return

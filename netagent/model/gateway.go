@@ -12,8 +12,8 @@ import (
 // Gateway returns the state of a gateway on its node (host) and in its own network namespace (inside), and the
 // peers that are refused. It fails if the values of the local cluster are invalid.
 //
-// A standby gateway has everything but the peers of the tunnel: as it has the same key as the active gateway, it
-// would receive packets for it. It takes over by adding the peers.
+// The state of a standby gateway lacks only the peers of the tunnel: all gateways have the same private key, so that
+// with peers a standby gateway would receive packets for the active one. It takes over by adding the peers.
 func Gateway(in Input) (host, inside State, refused []Refusal, err error) {
 	v, err := in.view()
 	if err == nil {
@@ -41,8 +41,8 @@ func (v *view) gatewayHost() State {
 
 func (v *view) gatewayInside(peers []Peer) State {
 	s := State{
-		// IPv6 is owned even if pods have none, as peers with control plane traffic need it and its chains must
-		// be deleted together with them.
+		// Chains of IPv6 are owned even if pods have IPv4 addresses only: control plane traffic needs them, and they must be
+		// deleted when no peer has control plane traffic any more.
 		Scope: Scope{Links: []string{GatewayLink, TunnelLink}, Routing: true, Families: []Family{IPv4, IPv6}},
 		Links: []Link{
 			{Name: GatewayLink, Kind: VethEnd, MTU: v.in.MTU, MAC: gatewayMAC},
@@ -105,9 +105,9 @@ func (p Peer) keepalive() time.Duration {
 	return keepalive
 }
 
-// representative returns the address that stands, at the peer, for everything local that is not a pod: the first
-// address of the first remapped CIDR of the family, which no pod has. It is invalid if the peer has no local CIDR
-// of the family.
+// representative returns the address from which a peer receives packets of all local senders that are not pods: the
+// first address, which no pod has, of the first remapped CIDR of the family. It is invalid if Local has no CIDR of the
+// family.
 func (p Peer) representative(f Family) netip.Addr {
 	for _, r := range p.Local {
 		if familyOfPrefix(r.Mapped) == f {

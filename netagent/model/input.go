@@ -39,16 +39,15 @@ type Node struct {
 	Name string
 	// Addresses are the internal addresses of the node. The overlay uses the first one.
 	Addresses []netip.Addr
-	// External are the addresses of the node outside of the cluster. No packets are sent to them, and no peer may
-	// announce them.
+	// External are the external addresses of the node. The agents send no packets to them, and peers must not announce
+	// them.
 	External []netip.Addr
 	// PodCIDRs are the CIDRs of the pods on the node, if the CNI publishes them. The CNI routes packets from
 	// peers to all other pods.
 	PodCIDRs []netip.Prefix
 }
 
-// Peer is a remote cluster, with its CIDRs as the local cluster uses them: the remote gateway translates them
-// into its own.
+// Peer is a remote cluster with a tunnel to the local cluster.
 type Peer struct {
 	ClusterID string
 	PublicKey PublicKey
@@ -66,12 +65,13 @@ type Peer struct {
 	// first address of the first remapped CIDR represents everything that is not a pod, for example nodes and
 	// clients outside of the cluster.
 	Local []netmap.CIDRMapping
-	// Remote are the CIDRs of the peer as the local cluster uses them.
+	// Remote are the CIDRs by which the local cluster reaches the peer. The remote gateway translates them into the peer's
+	// own CIDRs.
 	Remote []netip.Prefix
 	// Mappings are the local addresses outside of Local that the peer may reach.
 	Mappings []Mapping
-	// Offloaded limits connections of the peer to Local to the addresses in Reachable. Otherwise the peer may reach
-	// all of Local, and Reachable is ignored. Replies to connections that the peer did not open always pass.
+	// Offloaded is set if the peer may connect to no address in Local except those in Reachable. Otherwise the peer may
+	// connect to all of Local, and Reachable is ignored. Replies to connections that the peer did not open always pass.
 	Offloaded bool
 	// Reachable are the addresses of local pods that the peer may reach, before remapping. Addresses outside of Local
 	// have no effect.

@@ -51,7 +51,7 @@ const (
 // EchoPort is the UDP port at which a gateway replies to probes of its peers, inside of the tunnel.
 const EchoPort = 5874
 
-// Sizes of the headers that encapsulation adds to a packet, in bytes. The overlay's size depends on the IP
+// Sizes of the headers that encapsulation adds to a packet, in bytes. The size for the overlay depends on the IP
 // version of the outer header.
 const (
 	overlayOverhead4 = 50
@@ -69,9 +69,10 @@ var (
 	gatewayHop = netip.AddrFrom4([4]byte{169, 254, 58, 2})
 )
 
-// Addresses of the gateway itself in its network namespace. They differ from the addresses by which peers reach
-// the gateway: two clusters may remap each other to the same range, and the remote gateway's address would be
-// local. Peers cannot announce them, as they are link-local or in the discard prefix of RFC 6666.
+// Addresses of the gateway itself in its network namespace. They differ from the addresses by which peers reach the
+// gateway: if two clusters remap each other to the same range, the address by which the peer reaches this gateway is
+// also the address of the peer's gateway. Peers cannot announce them, as they are link-local or in the discard prefix
+// of RFC 6666.
 var (
 	gatewaySelf4 = netip.AddrFrom4([4]byte{169, 254, 58, 3})
 	gatewaySelf6 = netip.MustParseAddr("100::6c71:3")
@@ -104,7 +105,7 @@ func linkLocal(mac MAC) netip.Addr {
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// peerChain returns the name of a chain for a peer. It has the 28 bytes that iptables allows, with 100 bits of
+// peerChain returns the name of a chain for a peer. It fits into the 28 bytes that iptables allows, and has 100 bits of
 // the cluster ID's hash, so that two peers never share a chain.
 func peerChain(kind, clusterID string) string {
 	sum := sha256.Sum256([]byte(clusterID))

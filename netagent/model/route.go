@@ -160,8 +160,8 @@ func (in Input) view() (*view, error) {
 	return v, nil
 }
 
-// overlayPeers returns the nodes with which this node exchanges packets on the overlay, sorted by name. A node
-// with a gateway has all other nodes, and any other node has the nodes with a gateway.
+// overlayPeers returns the nodes with which this node exchanges packets on the overlay, sorted by name. For a node with
+// a gateway they are all other nodes, for any other node they are the nodes with a gateway.
 func (v *view) overlayPeers() []Node {
 	var peers []Node
 	for _, n := range v.in.Nodes {
@@ -253,8 +253,9 @@ func vethHop(hop netip.Addr, mac MAC, f Family) netip.Addr {
 	return linkLocal(mac)
 }
 
-// linkSysctls returns the kernel parameters that enable forwarding on an interface and disable its reverse path
-// filter, as replies may take another path than requests.
+// linkSysctls returns the kernel parameters of an interface. For IPv4 they enable forwarding and disable the reverse
+// path filter, because replies may take another path than requests. For IPv6 they enable IPv6 and make the interface
+// ignore router advertisements.
 func linkSysctls(link string, families []Family) []Sysctl {
 	var settings []Sysctl
 	for _, f := range families {

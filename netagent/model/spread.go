@@ -14,16 +14,17 @@ const (
 	maxRules = 64
 	// branchBits is the number of address bits that distinguish maxRules ranges.
 	branchBits = 6
-	// maxLevels bounds the depth of a tree. nftables follows at most 16 jumps, and a packet passes two trees.
-	// IPv4 addresses need at most five levels. IPv6 addresses may need more; then those with 36 equal bits,
-	// beyond the bits that all have in common, share a chain.
+	// maxLevels bounds the depth of a tree. nftables follows at most 16 jumps, and a packet passes two trees. IPv4
+	// addresses need at most five levels. IPv6 addresses may need more: a chain at the last level may have more than
+	// maxRules rules, for addresses that are equal in 36 bits in addition to the bits that all addresses share.
 	maxLevels = 6
 )
 
-// TreeChainPrefix is the prefix of the names of a tree's inner chains.
+// TreeChainPrefix is the prefix of the names of the chains that distribute many rules of one chain, see Chain.addTree.
 const TreeChainPrefix = ChainPrefix + "T-"
 
-// branch is one rule of a tree: packets in the range prefix that also match the text match jump to target.
+// branch is one rule of a tree: packets whose address is in prefix and that match the iptables options in match, if
+// any, jump to target.
 type branch struct {
 	prefix netip.Prefix
 	target string

@@ -193,7 +193,7 @@ type PublicKey [32]byte
 // String returns the key in base64.
 func (k PublicKey) String() string { return base64.StdEncoding.EncodeToString(k[:]) }
 
-// PrivateKey is a WireGuard private key. All its formats are a placeholder, so that it never appears in a log.
+// PrivateKey is a WireGuard private key. It is printed as a placeholder, so that it never appears in a log.
 type PrivateKey [32]byte
 
 // Public returns the public key that belongs to the private key.
@@ -205,7 +205,7 @@ func (k PrivateKey) Public() PublicKey {
 	return PublicKey(key.PublicKey().Bytes())
 }
 
-// clamped returns the key with the bits that RFC 7748 fixes, in which form the kernel reports it.
+// clamped returns the key with the bits set that RFC 7748 fixes. The kernel reports keys in this form.
 func (k PrivateKey) clamped() PrivateKey {
 	k[0], k[31] = k[0]&248, k[31]&127|64
 	return k
