@@ -126,7 +126,8 @@ func (l *Loop) Follow(ctx context.Context, namespace Follower) {
 	}
 }
 
-// debounce waits for the constant of the same name, or until the context ends, and drops the wake-ups of that time.
+// debounce blocks for the duration of the constant debounce, or until the context ends, and drops the calls of Wake in
+// that time.
 func (l *Loop) debounce(ctx context.Context) {
 	timer := l.Clock.NewTimer(debounce)
 	defer timer.Stop()
@@ -176,8 +177,7 @@ func (l *Loop) Live() error {
 
 var errHung = errors.New("configuring the node's kernel hangs")
 
-// Healthy reports whether a pass has succeeded since the start, no pass hangs, and passes have not failed for
-// unhealthyAfter.
+// Healthy reports whether Ready returns no error.
 func (l *Loop) Healthy() bool {
 	return l.Done() && l.Alive() && !l.failing.Load().persists(l.Clock)
 }

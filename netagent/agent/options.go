@@ -155,8 +155,8 @@ func (o *Options) Clients(name string) (kubernetes.Interface, versioned.Interfac
 	return kube, federation, nil
 }
 
-// Namespaces opens the node's network namespace (outer) and the gateway's (inner), which it creates at path if it
-// does not exist. Commands in either use the iptables backend of the node. Callers must close both.
+// Namespaces opens the node's network namespace (outer) and the gateway's (inner), which it creates at path if it does
+// not exist. In both, iptables uses the backend of the node, nft or legacy. Callers must close both.
 func Namespaces(path string) (outer, inner *kernel.Namespace, err error) {
 	outer, err = kernel.Current()
 	if err != nil {

@@ -167,8 +167,8 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 	return s, nil
 }
 
-// Start starts the caches, which run until watching ends, and waits until they are filled. It returns false if
-// working ended before they were.
+// Start starts the caches, which run until the context watching ends, and blocks until all objects except TunnelReaches
+// are cached. It returns false if the context working ends before that.
 func (s *Sources) Start(watching, working context.Context) bool {
 	for _, run := range s.run {
 		go run(watching.Done())
@@ -222,13 +222,13 @@ func (s *Sources) Objects() (Objects, error) {
 	return o, err
 }
 
-// restricted reports whether the peer of a tunnel reaches some pods only.
+// restricted reports whether the peer of a tunnel reaches only the pods in its TunnelReach.
 func restricted(te *v1alpha1.TunnelEndpoint) bool {
 	return te.Spec.Reach != "" && te.Spec.Reach != v1alpha1.ReachAll
 }
 
-// AwaitRanges blocks until the ClusterInfo named local has pod ranges, or working ends. It reports whether it has
-// them.
+// AwaitRanges blocks until the ClusterInfo named local has pod ranges, and returns true. It returns false if the
+// context working ends before that.
 func (s *Sources) AwaitRanges(working context.Context) bool {
 	return wait.PollUntilContextCancel(working, time.Second, true, func(context.Context) (bool, error) {
 		info, err := s.infos.Get(v1alpha1.ClusterInfoName)
@@ -302,8 +302,8 @@ func isDeleting(object any) bool {
 	return err == nil && accessor.GetDeletionTimestamp() != nil
 }
 
-// onChange returns a handler that calls changed when an object is added, is deleted, or is updated to a version
-// that same reports as different.
+// onChange returns a handler that calls changed when an object is added or deleted, and when it is updated and same
+// returns false for its old and its new version.
 func onChange[T any](changed func(), same func(a, b T) bool) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() },

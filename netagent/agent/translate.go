@@ -49,7 +49,8 @@ type Translation struct {
 	Input model.Input
 	// Refused holds, by name of the TunnelEndpoint, why its peer is not served.
 	Refused map[string]string
-	// LeftOut describes the omitted AddressMappings and addresses of pods of each served TunnelEndpoint, by name.
+	// LeftOut has descriptions of the AddressMappings and the addresses of pods that are omitted from a served peer, by
+	// name of its TunnelEndpoint.
 	LeftOut map[string][]string
 	// NodesLeftOut are the names of nodes without a usable address.
 	NodesLeftOut []string
@@ -218,9 +219,10 @@ func holdsMapping(cidr netip.Prefix, mappings []*v1alpha1.AddressMapping) bool {
 	})
 }
 
-// translateMapping translates the mapped address, which is in a local external CIDR, into the address that the
-// peer uses for it. It fails if the peer has agreed to no external CIDR that contains the mapped address, and for
-// link-local addresses and metadata services, because the packets have the address of the gateway's node.
+// translateMapping translates the mapped address, which is in a local external CIDR, into the address that the peer
+// uses for it. It fails if the peer has agreed to no external CIDR that contains the mapped address. It also fails for
+// link-local addresses and metadata services: they receive the peer's packets from the address of the gateway's node,
+// and could mistake the peer for this node.
 func translateMapping(m *v1alpha1.AddressMapping, external netmap.CIDRMappings) (model.Mapping, error) {
 	target, err := netip.ParseAddr(m.Spec.Address)
 	if err != nil {
@@ -245,10 +247,10 @@ func translateMapping(m *v1alpha1.AddressMapping, external netmap.CIDRMappings) 
 	return model.Mapping{}, fmt.Errorf("%s is in none of the external CIDRs agreed upon with the peer", mapped)
 }
 
-// nodes returns the nodes that packets can be sent to, and the names of all other nodes. Kubelets write the
-// status of their Nodes, and one node must not be able to disrupt another. Therefore a node is left out if it has
-// no address in the overlay's family, or an address of an older node, and pod CIDRs outside of the cluster's pod
-// ranges are ignored.
+// nodes returns the nodes that packets can be sent to, and the names of all other nodes. A node is left out if it has
+// no address in the overlay's family, no IPv4 address although pods have, or an address of an older node. Pod CIDRs
+// outside of the cluster's pod ranges are ignored. Kubelets write the status of their Nodes, and one node must not be
+// able to disrupt another.
 func nodes(pods []netip.Prefix, all []*corev1.Node) (usable []model.Node, leftOut []string) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b *corev1.Node) int {
