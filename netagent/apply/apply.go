@@ -19,8 +19,8 @@ import (
 type Applier struct {
 	kernel kernel.Kernel
 	writes int
-	// endpoints are the endpoints configured last. A peer that has another endpoint in the kernel has roamed, and
-	// keeps the kernel's one.
+	// endpoints are the endpoints that were configured last. If the kernel has another endpoint for a peer, WireGuard
+	// learned it from packets of the peer, and it is not overwritten.
 	endpoints map[model.PublicKey]netip.AddrPort
 	// nat holds the effects of the rules in the nat table that was applied last. stale holds the translations
 	// whose connections are still to be flushed.

@@ -42,14 +42,15 @@ func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 	return unguarded, errors.Join(errs...)
 }
 
-// tableChange is what changes a table from its current into its wanted state.
+// tableChange is the difference between the current and the wanted state of a table: the chains to write (set) and to
+// delete (gone), and the jumps to add (missing) and to delete (surplus).
 type tableChange struct {
 	set              []model.Chain
 	gone             []string
 	missing, surplus []model.Jump
 }
 
-// tableChanges returns what changes the iptables tables of a family into the wanted ones, by name of the table.
+// tableChanges returns the changes of the iptables tables of a family, by name of the table.
 func tableChanges(
 	f model.Family,
 	chains, wanted []model.Chain,

@@ -30,7 +30,7 @@ func (a *Applier) flush() {
 		if err := a.kernel.FlushConnections(f, stale); err != nil {
 			klog.Background().
 				Error(
-					err, "Flushing connections failed, which keep their previous translation", "family", f, "translations",
+					err, "Deleting connections with outdated translations failed, retrying", "family", f, "translations",
 					len(stale),
 				)
 			a.stale[f] = stale[max(0, len(stale)-maxStale):]
@@ -41,8 +41,9 @@ func (a *Applier) flush() {
 	}
 }
 
-// staleTranslations returns the translations that the nat table made, as it was last applied (meant) or as it was
-// in the kernel (found), and makes no longer (now). Each translation is limited to connections with some peers:
+// staleTranslations returns the translations that existing connections may have, and that the current rules of the nat
+// table (now) do not make: those of rules that were last applied (meant) or were in the kernel (found) and are removed,
+// and those of connections that a new rule would translate. Each translation is limited to connections with some peers:
 // the peers whose ranges lead to the rule, or all current and previous peers if the rule applies to all packets.
 // Connections that involve no peer are never selected.
 func staleTranslations(meant, found, now effects) []kernel.Translation {
@@ -71,8 +72,8 @@ func staleTranslations(meant, found, now effects) []kernel.Translation {
 	return stale
 }
 
-// effect is a rule that packets reach, and the range from or to which they are; the zero range means all packets.
-// A rule that no jump leads to has no effect.
+// effect is a rule that packets can reach, and the range (with) that contains their source or destination; the zero
+// range means all packets. A rule that no jump leads to has no effect.
 type effect struct {
 	chain, rule string
 	with        netip.Prefix

@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// shrinkTunnel removes peers, and ranges of peers, from WireGuard before the chains are changed. If a later step
-// fails, no peer has a range whose chains are already another peer's.
+// shrinkTunnel removes peers, and ranges of peers, from WireGuard before the chains are changed. If a later step fails,
+// no peer can send from a range for which the chains of another peer are already applied.
 func (a *Applier) shrinkTunnel(s model.State) error {
 	if s.Tunnel == nil {
 		return nil
@@ -62,8 +62,8 @@ func (a *Applier) tunnel(s model.State, unguarded []model.Family) error {
 	return nil
 }
 
-// limitPeers returns the wanted peers with only their current ranges in the unguarded families. New peers without
-// a remaining range are omitted.
+// limitPeers returns the wanted peers without the ranges in the unguarded families that they do not have yet. New peers
+// without a remaining range are omitted.
 func limitPeers(have, want []model.TunnelPeer, unguarded []model.Family) []model.TunnelPeer {
 	var peers []model.TunnelPeer
 	for _, p := range want {
@@ -136,8 +136,8 @@ func (a *Applier) samePeer(have, want model.TunnelPeer) bool {
 		a.endpointMatches(have, want)
 }
 
-// endpointMatches reports whether the peer keeps its endpoint in the kernel: it is the wanted one, or the peer
-// has roamed from the wanted one.
+// endpointMatches reports whether the endpoint in the kernel is left unchanged: no endpoint is wanted, it is the wanted
+// one, or WireGuard learned it from packets of the peer since the wanted one was configured.
 func (a *Applier) endpointMatches(have, want model.TunnelPeer) bool {
 	given, known := a.endpoints[want.PublicKey]
 	return !want.Endpoint.IsValid() || have.Endpoint == want.Endpoint ||

@@ -28,8 +28,8 @@ import (
 // Proxy connects local controllers to the API servers of providers. It is an HTTP proxy for the method CONNECT
 // that accepts the names of clusters only.
 type Proxy struct {
-	// Allowed returns 200 if the bearer of a token, at the source address, may connect, and the HTTP status to
-	// respond with otherwise.
+	// Allowed returns 200 if the client that sent a token from an address may connect, and otherwise the HTTP status to
+	// respond with. It fails if this cannot be determined.
 	Allowed func(ctx context.Context, from, token string) (int, error)
 	// Dial connects to a gateway through its tunnel.
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
