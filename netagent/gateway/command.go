@@ -27,8 +27,8 @@ type Options struct {
 	// APIServer is the address of the local API server, host:port, to which connections of peers are forwarded;
 	// empty disables forwarding.
 	APIServer string
-	// ControlPort is the TCP port on the node of the proxy by which local controllers connect to the API servers
-	// of peers; 0 disables the proxy.
+	// ControlPort is the TCP port of the node at which the gateway serves the proxy for connections of local controllers
+	// to the API servers of peers; 0 disables the proxy.
 	ControlPort int
 	// CertificateFile and KeyFile are the files with the serving certificate of ControlPort.
 	CertificateFile, KeyFile string

@@ -54,8 +54,8 @@ func (g *Gateway) dialPeer(ctx context.Context, to netip.AddrPort) (conn net.Con
 	return conn, err
 }
 
-// run listens for peers while the tunnel of any peer lets it reach the local API server, and for local
-// controllers while any peer's API server can be reached. A standby gateway listens for neither.
+// run accepts connections of peers while at least one peer may reach the local API server, and connections of local
+// controllers while the API server of at least one peer can be reached. A standby gateway accepts neither.
 func (c *controlPlane) run(ctx context.Context) {
 	var forwarding, proxying server
 	every(ctx, reportInterval, nil, func(ctx context.Context) {
@@ -149,8 +149,8 @@ type server struct {
 	done   chan struct{}
 }
 
-// set starts serve, or stops it and waits until it has returned. It does nothing if the state is already the
-// wanted one.
+// set starts serve if running is true. Otherwise it stops serve, and waits until serve has returned. It does nothing if
+// serve is already running or stopped, respectively.
 func (s *server) set(ctx context.Context, running bool, serve func(context.Context)) {
 	switch {
 	case !running && s.cancel != nil:

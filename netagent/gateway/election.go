@@ -38,7 +38,8 @@ const (
 	// failures the holder counts as dead.
 	holderProbeInterval = 250 * time.Millisecond
 	maxMissed           = 5
-	// refusedRetry is the delay before the next probe after a refused one, which needs no timeout.
+	// refusedRetry replaces holderProbeInterval after a refused probe: a refusal means that no gateway listens, so that
+	// there is no late reply to wait for.
 	refusedRetry = 50 * time.Millisecond
 	// writeTimeout bounds one write of the Lease.
 	writeTimeout = 3 * time.Second
@@ -173,8 +174,8 @@ func (e *Election) next(healthy bool) (action, string) {
 	return probeHolder, current
 }
 
-// Run participates in the election until the context ends. Call Observe with the initial state of the Lease
-// before.
+// Run participates in the election until the context ends. Before Run, call Observe with the initial state of the
+// Lease.
 func (e *Election) Run(ctx context.Context) {
 	e.mu.Lock()
 	if e.since.IsZero() {

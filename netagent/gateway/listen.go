@@ -148,7 +148,7 @@ func (g *Gateway) inside(network string, port int) (conn net.PacketConn, err err
 }
 
 func (g *Gateway) hasIPv6() bool {
-	// Listing a cache cannot fail here: the selector is valid.
+	// After an error, for example because TunnelReaches are not cached yet, hasIPv6 returns false.
 	o, _ := g.sources.Objects()
 	return slices.ContainsFunc(o.Ranges.Pods, func(p netip.Prefix) bool { return p.Addr().Is6() })
 }

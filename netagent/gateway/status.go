@@ -37,8 +37,8 @@ const (
 	reasonRefused = "Refused"
 	// reasonNotApplied means that the gateway's node could not be set up; the message has the cause.
 	reasonNotApplied = "NotApplied"
-	// reasonNoEndpoint means that no endpoint of the peer is an address, or a name that resolves. Set network.endpoints
-	// of the peer.
+	// reasonNoEndpoint means that no endpoint of the peer is an address, or a name that resolves. Set the chart value
+	// network.endpoints in the peer.
 	reasonNoEndpoint = "NoEndpoint"
 	// reasonHandshake means that there is no session: UDP is blocked, or one side has an old key. See
 	// docs/network-troubleshooting.md#gateways-have-no-connection.
@@ -54,8 +54,8 @@ const (
 const (
 	// reasonPass means that probes of the agreed size are answered.
 	reasonPass = "PacketsPass"
-	// reasonTooLarge means that probes of the agreed size are not answered; routes to the peer have status.pathMTU. Set
-	// network.mtu to avoid the time until it is measured.
+	// reasonTooLarge means that probes of the agreed size are not answered; routes to the peer use the MTU in
+	// status.pathMTU. Set the chart value network.mtu to this MTU, so that no packets are lost until it is measured.
 	reasonTooLarge = "PacketsTooLarge"
 	// reasonNonePass means that 1280 bytes do not pass, or the peer's version does not answer such probes.
 	reasonNonePass = "NoLargePacket"
@@ -80,7 +80,7 @@ type observation struct {
 	mtu int
 	// refused is the reason for not serving the peer; empty if it is served.
 	refused string
-	// leftOut describes the AddressMappings of the peer that are invalid and left out.
+	// leftOut describes the AddressMappings and the addresses of pods of the peer that are invalid and left out.
 	leftOut []string
 	// failed is the error of configuring the node; empty if the last attempt succeeded.
 	failed string
