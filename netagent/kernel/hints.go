@@ -21,7 +21,7 @@ type hint struct {
 	text  string
 }
 
-// withHint returns err with the first hint whose cause it has; err itself if there is none.
+// withHint returns err with the text of the first hint whose cause err wraps; err itself if there is none.
 func withHint(err error, all ...hint) error {
 	for _, a := range all {
 		if errors.Is(err, a.cause) {

@@ -98,7 +98,8 @@ type TunnelChange struct {
 	Port       *int
 	// Remove is applied before Set, so that a CIDR can move from one peer to another.
 	Remove []model.PublicKey
-	// Set adds peers, or replaces their configuration. A peer with an invalid endpoint keeps its current one.
+	// Set adds peers, or replaces their configuration. If the endpoint in it is invalid, the peer keeps its current
+	// endpoint.
 	Set []model.TunnelPeer
 }
 
@@ -130,8 +131,8 @@ type Connections interface {
 	FlushConnections(f model.Family, translations []Translation) error
 }
 
-// Translation selects the connections with an address that was translated into To, or that is in To without
-// having been translated, if they also involve an address in With.
+// Translation selects the connections with a source or destination that is in To after NAT, even if NAT did not change
+// it, and with an address in With.
 type Translation struct {
 	To netip.Prefix
 	// With are the ranges that contain the source or the destination before translation, or the source of

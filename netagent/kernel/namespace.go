@@ -42,8 +42,8 @@ func Current() (*Namespace, error) {
 	return open(threadNamespace)
 }
 
-// Enter opens the network namespace mounted on a file, and creates it if there is none. It becomes the inner
-// namespace of n: the other ends of n's veth pairs are created in it, and n has the sockets of its tunnels.
+// Enter opens the network namespace mounted on a file, and creates it if there is none. The opened namespace becomes
+// the inner namespace of n: it has the other ends of n's veth pairs, and n has the UDP sockets of its tunnels.
 func (n *Namespace) Enter(path string) (*Namespace, error) {
 	if err := create(path); err != nil {
 		return nil, fmt.Errorf("creating the network namespace %s: %w", path, err)

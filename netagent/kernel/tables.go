@@ -68,10 +68,10 @@ func (n *Namespace) backend() (backend, error) {
 	return found, nil
 }
 
-// detectBackend returns the iptables backend that the node's other components use: the one with a chain of the
-// kubelet, otherwise the one with more rules, and nft if both have as many. A node may lack a backend, or IPv6.
-// As the choice is permanent and an error may be transient, legacy is selected after an error of nft only if
-// legacy has rules. If neither is selected, detectBackend returns the first error.
+// detectBackend returns the iptables backend that the node's other components use: the one with a chain of the kubelet,
+// otherwise the one with more rules, otherwise nft. A node may lack a backend, or IPv6. As the choice is permanent and
+// an error may be transient, legacy is selected after an error of nft only if legacy has rules. If neither is selected,
+// detectBackend returns the first error.
 func detectBackend(save func(backend, model.Family) (string, error)) (backend, error) {
 	var failed error
 	rules := make(map[backend]int)

@@ -18,10 +18,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// wireguard-go is configured by a text protocol with lines of the form key=value, see
+// writeTunnel returns a change in the text protocol that configures wireguard-go, with lines of the form key=value, see
 // https://www.wireguard.com/xplatform/.
-
-// writeTunnel returns a change as input of this protocol.
 func writeTunnel(change TunnelChange) string {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "%s=%v\n", key, value) }

@@ -25,8 +25,8 @@ const (
 type path struct {
 	// limit is the agreed MTU in bytes; 0 disables the measurement.
 	limit int
-	// tried is the packet size that is probed, 0 until due. lost counts the consecutive lost packets of this
-	// size.
+	// tried is the packet size that is probed; 0 between measurements. lost counts the consecutive lost packets of this
+	// size. due is the time of the next measurement.
 	tried, lost int
 	due         time.Time
 	// low is the largest size that passed, high the smallest size that did not; 0 if there is none yet.

@@ -45,8 +45,8 @@ type Result struct {
 	Latency time.Duration
 	// Loss is the share of the latest probes that were lost, in percent; 0 while the peer is not connected.
 	Loss int
-	// MTU is the size of the largest packets that are probed, in bytes. PathMTU is the size of the largest
-	// packets that pass, in bytes, 0 if none do. It is valid only if PathMTUKnown is set.
+	// MTU is the size of the largest packets that are probed, in bytes. PathMTU is the size of the largest packets that
+	// pass, in bytes, 0 if none do. PathMTU is valid only if PathMTUKnown is set.
 	MTU, PathMTU int
 	PathMTUKnown bool
 }
@@ -67,8 +67,8 @@ type Target struct {
 	Peer, Self netip.Addr
 	// MTU is the size of the largest packets to probe, in bytes; 0 disables measuring the path MTU.
 	MTU int
-	// Key and Endpoint are the peer's in WireGuard, which starts no handshake unless packets are sent. A change
-	// of them triggers a probe.
+	// Key and Endpoint are the public key and the endpoint of the peer in WireGuard. A change of either triggers a probe,
+	// because WireGuard starts a handshake only when packets are sent.
 	Key      [32]byte
 	Endpoint netip.AddrPort
 }
@@ -357,7 +357,7 @@ func (p *Prober) handleReply(from netip.AddrPort, nonce uint64, size int, now ti
 	case round == peer.large.round:
 		peer.smallReplied = true
 	case round > peer.large.round && !peer.smallReplied:
-		// The small probe of that round was lost, too, so that the size is not the cause.
+		// The small probe that was sent together with the large one was lost, too, so that the size is not the cause.
 		peer.large = request{}
 	}
 	// Earlier probes that are still pending are lost.

@@ -39,7 +39,7 @@ type Kernel struct {
 	Flushed []kernel.Translation
 	// FlushError makes FlushConnections fail.
 	FlushError error
-	// FailedFlushes counts the calls of FlushConnections that failed with FlushError.
+	// FailedFlushes counts the calls of FlushConnections that failed.
 	FailedFlushes int
 
 	links     map[string]kernel.Link
