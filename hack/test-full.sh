@@ -4,7 +4,8 @@
 
 # Runs one part of the long tests, each of at most an hour on 2 cores:
 #   test         all of make test
-#   properties   unit tests with 5000 examples a property, sagas interrupted at every step, fuzzing, a hostile provider
+#   properties   unit tests with 5000 examples for each property, verbs and moves that are interrupted at every step,
+#                fuzzing, a hostile provider
 #   layouts      groups that use a peering, on other layouts of clusters
 #   three        a hub and two leaves
 #   chaos        15 minutes of killed processes and network partitions

@@ -154,7 +154,7 @@ func (c *Cluster) clientLimits() []string {
 
 // kwok returns the daemon that runs the fake nodes.
 func (c *Cluster) kwok() (sandbox.Command, error) {
-	// The lowest subnets of the pod CIDR belong to real nodes.
+	// The lowest subnets of the pod CIDR belong to the nodes that are not fake.
 	addresses, err := state.Subnet(c.PodCIDR, c.PodCIDR.Bits()+2, 3)
 	if err != nil {
 		return sandbox.Command{}, fmt.Errorf("allocating addresses of fake pods: %w", err)

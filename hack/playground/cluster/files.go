@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster creates the keys, the configuration files and the daemons of a cluster in the record.
+// Package cluster creates the keys, the configuration files and the daemons of a cluster, as package state records it.
 package cluster
 
 import (
@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Cluster is a cluster in the record, with its instance and the programs that it runs.
+// Cluster is a recorded cluster, with its instance and the programs that the cluster runs.
 type Cluster struct {
 	*state.Cluster
 	Instance *state.Instance

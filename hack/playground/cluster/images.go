@@ -29,7 +29,8 @@ const (
 	AgnhostImage = "registry.k8s.io/e2e-test-images/agnhost:2.65"
 )
 
-// idLabel is the label of an image in containerd that contains the ID with which it was loaded.
+// idLabel is the label by which containerd records the ID (see image.Archived) of the archive that an image was loaded
+// from.
 const idLabel = "playground.liqo.io/id"
 
 // applets are the programs of busybox in the agnhost image.
@@ -97,7 +98,7 @@ func (c *Cluster) Import(ctx context.Context, n *state.Node, archives ...string)
 }
 
 func (c *Cluster) importOne(ctx context.Context, n *state.Node, path string, archive image.Archived) error {
-	// The archive is read here, as its directory may be hidden in the mount namespace of the node.
+	// This process reads the archive and passes it to ctr, because the mount namespace of the node may hide its directory.
 	f, err := os.Open(path)
 	if err != nil {
 		return err

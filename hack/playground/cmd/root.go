@@ -133,7 +133,8 @@ func use(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// want returns the settings with which Up, Partition and Restart change nothing of an existing instance.
+// want returns the instance and its state directory as the settings of Up, Partition and Restart, which change no other
+// setting of an existing instance.
 func (c *common) want() instance.Want {
 	return instance.Want{Instance: c.instance, Dir: c.stateDir, Pool: instance.DefaultPool}
 }

@@ -100,9 +100,8 @@ func (t *fileTree) directoryTree(root string) error {
 	})
 }
 
-// layer returns the tree as a compressed layer, whose bytes depend on its content only. It is compressed here, so
-// that programs that push the archive do not, each with another result: the digest of the image would not be known
-// before.
+// layer returns the tree as a compressed layer, whose bytes depend on its content only. If a layer is not compressed,
+// the program that pushes the image compresses it, and the digest of the image depends on this program.
 func (t *fileTree) layer() (v1.Layer, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)

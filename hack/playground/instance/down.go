@@ -22,9 +22,9 @@ import (
 // endTimeout bounds the time in which all processes and control groups must end.
 const endTimeout = time.Minute
 
-// Down kills the processes of an instance and deletes everything that belongs to it. It succeeds if the instance
-// does not exist. It fails if dir is not empty, is not the instance's state directory, and a part of the instance
-// runs.
+// Down kills the processes of an instance and deletes everything that belongs to it. It succeeds if the instance does
+// not exist. An empty dir permits any state directory. Otherwise Down fails if dir is not the state directory of the
+// instance and a process of the instance runs.
 func Down(ctx context.Context, name, dir string, steps *Steps) error {
 	unlock, err := Lock(ctx, name, steps)
 	if err != nil {
@@ -63,7 +63,8 @@ func Down(ctx context.Context, name, dir string, steps *Steps) error {
 	return nil
 }
 
-// remove deletes everything in the record, and the record last. The caller must hold the locks.
+// remove deletes everything in the record, and the record last. The caller must hold the locks of the instance and of
+// the machine.
 func remove(ctx context.Context, i *state.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()

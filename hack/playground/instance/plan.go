@@ -215,8 +215,8 @@ func mark(i *state.Instance) error {
 	return os.WriteFile(marker(i), []byte(i.Name+"\n"), 0o644)
 }
 
-// abandoned reports whether an instance can only be deleted: its state directory was deleted, or differs from dir
-// and nothing of the instance runs.
+// abandoned reports whether an instance can only be deleted: either its state directory was deleted, or the state
+// directory is not dir and no process of the instance runs.
 func abandoned(i *state.Instance, dir string) (bool, error) {
 	_, err := os.Stat(marker(i))
 	if errors.Is(err, fs.ErrNotExist) {

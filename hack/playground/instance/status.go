@@ -29,8 +29,8 @@ type NodeStatus struct {
 // Healthy reports whether all daemons of the node run and its Node is Ready.
 func (s NodeStatus) Healthy() bool { return len(s.Missing) == 0 && s.Kubernetes == "Ready" }
 
-// Status returns the status of the real nodes of an instance, and the errors of API servers by name of the
-// cluster.
+// Status returns the status of the nodes of an instance, except fake nodes, and the errors of API servers by name of
+// the cluster.
 func Status(ctx context.Context, i *state.Instance, tools *build.Set) ([]NodeStatus, map[string]error, error) {
 	var nodes []NodeStatus
 	failures := map[string]error{}

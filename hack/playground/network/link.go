@@ -63,7 +63,7 @@ func exists(name string) (bool, error) {
 	return err == nil, err
 }
 
-// bringUp ensures that a link is up and has the address, unless that is invalid.
+// bringUp ensures that a link is up and, if address is valid, that the link has it.
 func bringUp(name string, address netip.Prefix) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {

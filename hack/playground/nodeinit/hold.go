@@ -20,9 +20,9 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, ",") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
-// hold prepares the namespaces of a node, prints ready, and keeps the namespaces until it is terminated. It
-// begins when it reads a line, which its parent writes after recording this process: if the parent dies before,
-// hold ends.
+// hold prepares the Linux namespaces of a node, prints ready, and keeps the namespaces until this process is
+// terminated. It starts to do so when it reads a line, which the parent process writes after it recorded this process.
+// If the parent ends without writing the line, hold fails.
 func hold(args []string) error {
 	var covers, keeps list
 	flags := flag.NewFlagSet("hold", flag.ContinueOnError)

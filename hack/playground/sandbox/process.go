@@ -117,7 +117,7 @@ func Daemons(holder state.Process) (map[string]Daemon, error) {
 		if err != nil {
 			continue
 		}
-		// A process has ended if it cannot be read, and is no daemon of the sandbox in another namespace.
+		// A process that cannot be read has ended. A process in another PID namespace is no daemon of this sandbox.
 		if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err != nil || ns != namespace {
 			continue
 		}

@@ -122,6 +122,6 @@ var notInIDs = regexp.MustCompile(`[^A-Za-z0-9.-]`)
 
 // escape returns a version or a qualifier as it is written in a package URL, in which colons are not escaped.
 func escape(text string) string {
-	// Spaces have another form in queries.
+	// QueryEscape writes a space as +. In package URLs, a space is %20.
 	return strings.NewReplacer("+", "%20", "%3A", ":").Replace(url.QueryEscape(text))
 }

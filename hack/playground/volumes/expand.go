@@ -31,7 +31,7 @@ type expander struct {
 	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
 }
 
-// newExpander returns an expander for the claims whose volume owns accepts.
+// newExpander returns an expander of the claims for whose volumes owns returns true.
 func newExpander(
 	client kubernetes.Interface, claims informers.PersistentVolumeClaimInformer, owns func(*corev1.PersistentVolume) bool,
 ) (*expander, error) {

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command volumes provisions and expands volumes that are directories. It runs on every real node. Each instance
-// is responsible for the volumes of its own node, and one instance is also responsible for the volumes that are
-// on no particular node.
+// Command volumes provisions and expands volumes that are directories. It runs on every node except fake nodes. Each
+// process is responsible for the volumes on its own node, and one process is also responsible for the volumes that all
+// nodes share.
 package main
 
 import (
@@ -26,8 +26,8 @@ import (
 // driver is the provisioner of the StorageClasses, and the name of this program in events.
 const driver = "playground.liqo.io/local"
 
-// resync bounds how long a claim without a selected node waits for another instance after the node responsible
-// for it is gone.
+// resync bounds how long a claim without a selected node waits for another node to become responsible, if the
+// responsible node is deleted or accepts no pods any more.
 const resync = 15 * time.Second
 
 func main() {
@@ -73,7 +73,7 @@ func run(ctx context.Context, node, selector string, directories map[string]stri
 	if err != nil {
 		return err
 	}
-	// No leader election is needed: each provisioner is responsible for other claims, by node.
+	// No leader election is needed: only the program on one node is responsible for a claim.
 	provision := controller.NewProvisionController(ctx, client, driver, p, controller.LeaderElection(false),
 		controller.Threadiness(1), controller.ResyncPeriod(resync), controller.ClaimsInformer(claims.Informer()))
 	nodes.Start(ctx.Done())

@@ -90,7 +90,8 @@ func run() (summary string, problems []string, err error) {
 // check returns the counts of the blocks of pages, and a line for each problem. samples are files, tests is the source
 // of the tests and of the demo, and script that of the long tests.
 func check(contents map[string]string, samples []string, tests, script string) (summary string, problems []string) {
-	// executed has "page" and "page#section", and whether it has commands.
+	// executed has each "page" or "page#section" that a test executes. The value is whether the page or section has
+	// commands.
 	executed, targets, counts := map[string]bool{}, []string(nil), map[string]int{}
 	for _, match := range call.FindAllStringSubmatch(tests, -1) {
 		executed[place("docs/"+match[1], match[2])] = false

@@ -23,9 +23,9 @@ const (
 var (
 	fence   = regexp.MustCompile("^( *)(```+)(.*)$")
 	heading = regexp.MustCompile(`^#{1,6} +(.+?) *#*$`)
-	// linkText matches a link in a heading, of which the anchor has the text alone.
+	// linkText matches a link in a heading. The anchor of the heading contains only the text of the link.
 	linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
-	// target matches a command that only makes a target.
+	// target matches the command make with a single target.
 	target = regexp.MustCompile(`^make ([a-z0-9-]+)( +#.*)?$`)
 )
 
