@@ -15,7 +15,8 @@ func newLoad(c *common) *cobra.Command {
 		Use:   "load IMAGE.tar...",
 		Short: "Load container images into every node",
 		Long: `load imports docker archives into containerd of every node that does not have
-the same content yet, except fake nodes. Pods use the images with imagePullPolicy Never or IfNotPresent.`,
+the same content yet, except fake nodes. Pods use the images with imagePullPolicy
+Never or IfNotPresent.`,
 		Example: `  playground load _output/*.tar
   playground load --cluster milan _output/federation-virtual-kubelet.tar`,
 		Args: use(cobra.MinimumNArgs(1)),

@@ -19,7 +19,8 @@ func newStatus(c *common) *cobra.Command {
 		Use:   "status",
 		Short: "Print the status of clusters and nodes",
 		Long: `status prints each node, except fake nodes, with the number of its running daemons
-and its condition Ready. The exit code is 1 if a daemon is not running or a node not Ready.`,
+and its condition Ready. The exit code is 1 if a daemon is not running or a node
+not Ready.`,
 		Args: use(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			i, err := instance.Load(c.instance)
