@@ -182,8 +182,8 @@ topologySpreadConstraints:
       matchLabels: {{- include "federation.selector" . | nindent 8 }}
 {{- end }}
 
-{{- /* Lets one of several replicas be evicted at a time. A single replica has no budget, with which its node
-could never be drained. The argument is a dict with root, component and values. */ -}}
+{{- /* Lets one of several replicas be evicted at a time. A single replica gets no PodDisruptionBudget: with
+one, its node could never be drained. The argument is a dict with root, component and values. */ -}}
 {{- define "federation.disruptionBudget" -}}
 {{- if gt (int .values.replicas) 1 }}
 ---
