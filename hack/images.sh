@@ -9,7 +9,7 @@
 #   version              the tag of all images
 #
 # The tag is VERSION if it is set, otherwise the git tag of HEAD, otherwise dev- and a digest of the programs. An
-# existing image is packed again only if its program, its tag, the packer or this script has changed.
+# existing image is packed again only if its program, its tag, .playground/bin/playground or this script has changed.
 #
 # Images of network agents contain Debian's iptables and its dependencies. The image of the mover contains rsync,
 # without the packages that only maintainer scripts use. The programs in these images run as root.

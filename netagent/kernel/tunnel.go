@@ -75,7 +75,7 @@ type userDevice struct {
 	sockets *bindIn
 }
 
-// bindIn opens the UDP sockets of a device in another network namespace than its link's.
+// bindIn opens the UDP sockets of a device in namespace, which is not the network namespace of its link.
 type bindIn struct {
 	*conn.StdNetBind
 	namespace *Namespace

@@ -177,10 +177,10 @@ func (v *view) overlayChains(s *State) {
 }
 
 // gatewayChains adds to s the chains of the gateway's network namespace for one address family. They limit the
-// destinations of packets from each peer, and translate addresses in both directions. Replies on connections that were
-// opened locally, and ICMP errors about connections, are accepted without a check. Each other packet of a peer is
-// checked, even on a connection that was accepted before: meanwhile, the peer may have lost access to the address, or
-// another pod may have received the address.
+// destinations of packets from each peer, and translate addresses in both directions. Replies of a peer on connections
+// that this peer did not open, and ICMP errors about connections, are accepted without a check. Each other packet of a
+// peer is checked, even on a connection that was accepted before: meanwhile, the peer may have lost access to the
+// address, or another pod may have received the address.
 func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	admit := Chain{Family: f, Table: mangleTable, Name: preroutingChain}
 	forward := Chain{Family: f, Table: mangleTable, Name: forwardChain}

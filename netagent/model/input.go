@@ -21,9 +21,9 @@ type Input struct {
 	// PodCIDRs are the pod CIDRs of the cluster. Their address families are the families in which pods are
 	// connected.
 	PodCIDRs []netip.Prefix
-	// Virtual are local ranges that no machine is in, for example the Service CIDRs. Reserved are local ranges
-	// with machines. Peers must not announce a range that overlaps one of them, and their endpoints must not be
-	// in Virtual.
+	// Virtual are local ranges without addresses of machines, for example the Service CIDRs. Reserved are local ranges
+	// that contain such addresses. Peers must not announce a range that overlaps one of them, and their endpoints must not
+	// be in Virtual.
 	Virtual, Reserved []netip.Prefix
 	// MTU is the MTU of the network between the nodes, in bytes.
 	MTU int
