@@ -164,8 +164,8 @@ func translatePeer(
 		case netmap.Covers(local.External, r.CIDR) || holdsMapping(r.CIDR, mappings):
 			external = append(external, r)
 		default:
-			// The local pod ranges have changed since the peer agreed to this one. The tunnel keeps it until the
-			// peer has agreed to the new ranges.
+			// The local pod ranges have changed since the peer agreed to this CIDR. The tunnel uses the CIDR until the peer has
+			// agreed to the new ranges.
 			peer.Local = append(peer.Local, r)
 		}
 	}
@@ -248,9 +248,9 @@ func translateMapping(m *v1alpha1.AddressMapping, external netmap.CIDRMappings) 
 }
 
 // nodes returns the nodes that packets can be sent to, and the names of all other nodes. A node is left out if it has
-// no address in the overlay's family, no IPv4 address although pods have, or an address of an older node. Pod CIDRs
-// outside of the cluster's pod ranges are ignored. Kubelets write the status of their Nodes, and one node must not be
-// able to disrupt another.
+// no address in the overlay's family, or no IPv4 address although the cluster has IPv4 pod ranges. Kubelets write the
+// status of their Nodes, and one node must not be able to disrupt another: therefore a node with an address of an older
+// node is left out, too, and pod CIDRs outside of the cluster's pod ranges are ignored.
 func nodes(pods []netip.Prefix, all []*corev1.Node) (usable []model.Node, leftOut []string) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b *corev1.Node) int {
@@ -288,8 +288,8 @@ func nodes(pods []netip.Prefix, all []*corev1.Node) (usable []model.Node, leftOu
 	return usable, leftOut
 }
 
-// overlayFamily returns the family of the first address of most nodes, so that all nodes compute the same one. It
-// returns IPv4 if as many nodes have IPv6 first.
+// overlayFamily returns the family that the first addresses of most nodes have. All nodes must use the same family. It
+// returns IPv4 if both families are equally frequent.
 func overlayFamily(all []*corev1.Node) model.Family {
 	balance := 0
 	for _, n := range all {

@@ -144,8 +144,8 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) (int, error) {
 	return http.StatusOK, p.hijack(w, peer)
 }
 
-// hijack takes over the client's connection and forwards data between it and the peer until one of them ends. It
-// fails if the connection cannot be hijacked.
+// hijack takes over the client's connection, and forwards data between the client and the peer until one of them ends
+// the connection. It fails if the connection cannot be hijacked.
 func (p *Proxy) hijack(w http.ResponseWriter, peer net.Conn) error {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {

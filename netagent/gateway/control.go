@@ -150,7 +150,7 @@ type server struct {
 }
 
 // set starts serve if running is true. Otherwise it stops serve, and waits until serve has returned. It does nothing if
-// serve is already running or stopped, respectively.
+// serve is already in the requested state.
 func (s *server) set(ctx context.Context, running bool, serve func(context.Context)) {
 	switch {
 	case !running && s.cancel != nil:

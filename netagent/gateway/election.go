@@ -268,8 +268,8 @@ func setHolder(lease *coordinationv1.Lease, who string, now metav1.MicroTime) {
 	lease.Spec.LeaseDurationSeconds = ptr.To(int32(leaseDuration / time.Second))
 }
 
-// Release removes this gateway from the Lease, and waits until another gateway has acquired it. It returns at
-// once if another gateway already holds the Lease, and fails if none acquires it before the context ends. Call it
+// Release removes this gateway from the Lease, and waits until another gateway has acquired it. It returns at once if
+// this gateway does not hold the Lease, and fails if no other gateway acquires it before the context ends. Call it
 // after Run has returned.
 func (e *Election) Release(ctx context.Context) error {
 	for {

@@ -201,8 +201,8 @@ func (g *Gateway) tunnelEndpoints() ([]*v1alpha1.TunnelEndpoint, error) {
 	return o.TunnelEndpoints, err
 }
 
-// observeKey uses the private key in the Secret. It does not wait for the mounted file, which changes later, as
-// the gateways must not use different keys for long.
+// observeKey makes the private key in the Secret the current key. It does not wait for the mounted file, which changes
+// later, as the gateways must not use different keys for long.
 func (g *Gateway) observeKey(secret *corev1.Secret) {
 	before := g.keys.last()
 	if err := g.keys.setFromSecret(secret.Data[v1alpha1.WireGuardPrivateKey]); err != nil {

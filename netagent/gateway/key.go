@@ -44,14 +44,14 @@ func (k *keyring) read() (model.PrivateKey, error) {
 	return k.set(text, k.file, false)
 }
 
-// setFromSecret uses the key in a Secret. It fails if the data is not a key.
+// setFromSecret makes the key in a Secret the current key. It fails if the data is not a key.
 func (k *keyring) setFromSecret(text []byte) error {
 	_, err := k.set(text, "Secret "+v1alpha1.WireGuardSecret, true)
 	return err
 }
 
-// set uses a key. It ignores a key from the file once a key from the Secret is used, and fails if the text is not
-// a key.
+// set makes a key the current key, and returns the current key. It ignores a key from the file after a key from the
+// Secret, and fails if the text is not a key.
 func (k *keyring) set(text []byte, from string, fromSecret bool) (model.PrivateKey, error) {
 	raw, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSpace(text))
 	if err != nil || len(raw) != len(model.PrivateKey{}) {

@@ -98,8 +98,8 @@ type TunnelChange struct {
 	Port       *int
 	// Remove is applied before Set, so that a CIDR can move from one peer to another.
 	Remove []model.PublicKey
-	// Set adds peers, or replaces their configuration. If the endpoint in it is invalid, the peer keeps its current
-	// endpoint.
+	// Set adds peers, or replaces their configuration. If the endpoint of a peer in Set is invalid, this peer keeps its
+	// current endpoint.
 	Set []model.TunnelPeer
 }
 

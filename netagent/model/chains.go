@@ -281,7 +281,7 @@ func (p Peer) incomingChains(f Family) []Chain {
 		mapped = append(mapped, branch{prefix: host(m.Seen), target: "DNAT --to-destination " + m.Target.String()})
 	}
 	further := c.addTree("-d %s", mapped)
-	// The representative address leads to the gateway itself.
+	// Packets to the representative address are for the gateway itself.
 	c.add("-d %s -j DNAT --to-destination %s", host(p.representative(f)), GatewaySelf(f))
 	for _, r := range p.localOf(f) {
 		if r.CIDR != r.Mapped {
@@ -291,8 +291,8 @@ func (p Peer) incomingChains(f Family) []Chain {
 	return append(further, c)
 }
 
-// outgoingChain returns the chain that translates the sources of packets to a peer: pods get their remapped
-// addresses, and all other sources the representative address.
+// outgoingChain returns the chain that translates the sources of packets to a peer: pods get their remapped addresses,
+// and all other senders the address that Peer.representative returns.
 func (p Peer) outgoingChain(f Family) Chain {
 	c := Chain{Family: f, Table: NATTable, Name: p.outgoingName()}
 	for _, r := range p.localOf(f) {

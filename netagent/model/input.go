@@ -42,8 +42,8 @@ type Node struct {
 	// External are the external addresses of the node. The agents send no packets to them, and peers must not announce
 	// them.
 	External []netip.Addr
-	// PodCIDRs are the CIDRs of the pods on the node, if the CNI publishes them. The CNI routes packets from
-	// peers to all other pods.
+	// PodCIDRs are the CIDRs of the pods on the node, if the CNI publishes them. The CNI routes packets from peers to pods
+	// outside of these CIDRs.
 	PodCIDRs []netip.Prefix
 }
 
@@ -56,7 +56,8 @@ type Peer struct {
 	// EndpointLearned is set if Endpoint is the source of packets received from the peer. Such an endpoint may be
 	// a local address, for example after NAT by a NodePort, as the peer did not choose it.
 	EndpointLearned bool
-	// MTU is the size of the largest packet inside of the tunnel, in bytes; 0 means the default for Input.MTU.
+	// MTU is the size of the largest packet inside of the tunnel, in bytes; 0 means Input.MTU less the headers of the
+	// tunnel.
 	MTU int
 	// PathMTU is the size of the largest packet that reached the peer, in bytes, if it is less than MTU; 0 means
 	// MTU.

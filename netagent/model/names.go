@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model computes what the kernel of a node must have so that pods reach the pods of remote clusters:
-// links, addresses, routes, rules, WireGuard peers and iptables chains. It reads neither the kernel nor the API,
-// and its results depend on its input only, but not on the order of lists in it.
+// Package model computes what the kernel of a node must have so that pods reach the pods of remote clusters: links,
+// addresses, routes, rules, WireGuard peers and iptables chains. It reads neither the kernel nor the API: its results
+// depend on its input only. The order of a list in the input has no effect, except for Node.Addresses and Peer.Local.
 package model
 
 import (

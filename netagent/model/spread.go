@@ -84,8 +84,8 @@ type group struct {
 	branches []branch
 }
 
-// split divides sorted branches by the bits that follow their common bits. It uses as few bits as leave at most
-// maxRules branches in each group, and at most branchBits.
+// split divides sorted branches by the bits that follow their common bits. It uses the least number of bits, up to
+// branchBits, with which each group has at most maxRules branches.
 func split(branches []branch) []group {
 	common := commonBits(branches[0].prefix, branches[len(branches)-1].prefix)
 	var groups []group

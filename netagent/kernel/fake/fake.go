@@ -212,8 +212,8 @@ func (k *Kernel) call(write bool, do func() error) error {
 	return err
 }
 
-// callChains is call for the chains of a family; table is empty for reads. The call fails if FailChains returns
-// an error.
+// callChains does the same as the method call, for a call about the chains of a family, unless FailChains returns an
+// error. The table is empty if chains are read.
 func (k *Kernel) callChains(write bool, f model.Family, table string, do func() error) error {
 	if k.FailChains != nil {
 		if err := k.FailChains(f, table); err != nil {
