@@ -56,8 +56,8 @@ disabled_plugins = ["io.containerd.nri.v1.nri"]
 
 func containerdConfig(v containerdValues) []byte { return render(containerdTemplate, v) }
 
-// cniConfig returns the CNI configuration, which connects pods to a bridge on their node. Package network
-// masquerades packets instead of the plugin, which could not except the pod CIDRs of other nodes.
+// cniConfig returns the CNI configuration, which connects pods to a bridge on their node. The plugin does not
+// masquerade packets, as it cannot exempt packets to the pod CIDRs of other nodes. Package network masquerades them.
 func cniConfig(pods netip.Prefix) []byte {
 	return fmt.Appendf(nil, `{
   "cniVersion": "1.0.0",

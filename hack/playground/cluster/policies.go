@@ -103,8 +103,8 @@ func (c *Cluster) savedFilter(ctx context.Context, n *state.Node) (string, error
 	return c.run(ctx, n, nil, "iptables-save", "--table", "filter")
 }
 
-// appliesPolicies reports whether the output of iptables-save has the rule that the policy engine adds last: packets
-// that it admitted are accepted.
+// appliesPolicies reports whether the output of iptables-save has the rule that the policy engine adds last, which
+// accepts the packets that the policy engine admitted.
 func appliesPolicies(saved string) bool {
 	for line := range strings.Lines(saved) {
 		if strings.HasPrefix(line, "-A KUBE-ROUTER-FORWARD ") && strings.Contains(line, " --mark 0x20000/0x20000 ") {

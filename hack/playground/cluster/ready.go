@@ -22,8 +22,8 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// readyDeadline bounds each wait for a part of a cluster, on a busy machine, too. The wait ends earlier if a daemon
-// ends.
+// readyDeadline bounds each wait until a part of a cluster is ready. It is long enough for a busy machine. A wait fails
+// earlier if a daemon ends.
 const readyDeadline = 3 * time.Minute
 
 // WaitForServer waits until the API server is ready. It fails if etcd or the API server ends, or after

@@ -82,8 +82,8 @@ func unpack(ctx context.Context, archives []string, root string) (*fileTree, err
 	return t, t.file(ReleaseFile, ReleaseFile)
 }
 
-// dependencies returns packages with all their dependencies. It leaves out the packages in without, and what only
-// they depend on. If a dependency has alternatives, it returns the first.
+// dependencies returns packages with all their dependencies. It leaves out the packages in without, and packages that
+// are dependencies of these alone. If a dependency has alternatives, it returns the first.
 func dependencies(ctx context.Context, packages, without []string) ([]string, error) {
 	args := append([]string{"depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts",
 		"--no-breaks", "--no-replaces", "--no-enhances"}, packages...)
@@ -100,8 +100,8 @@ func dependencies(ctx context.Context, packages, without []string) ([]string, er
 	return closure(parseDepends(out), packages, without), nil
 }
 
-// closure returns packages with all their dependencies in alphabetical order, except packages in without and what
-// only they depend on.
+// closure returns packages with all their dependencies in alphabetical order, except packages in without and packages
+// that are dependencies of these alone.
 func closure(depends map[string][]string, packages, without []string) []string {
 	var names []string
 	next := slices.Clone(packages)

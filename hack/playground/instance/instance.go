@@ -90,8 +90,8 @@ func lockMachine(ctx context.Context) (unlock func(), err error) {
 	}), err
 }
 
-// tidy returns release, preceded by the deletion of the lock's file if unused returns true. Other processes that
-// wait in Lock detect the deletion. The directory of all records is deleted if it is empty.
+// tidy returns a function that deletes the lock's file if unused returns true, calls release, and deletes the directory
+// of all records if it is empty. Other processes that wait in Lock detect the deletion of the file.
 func tidy(release func(), path string, unused func() bool) func() {
 	return func() {
 		if unused() {

@@ -25,7 +25,7 @@ type Want struct {
 	FakeNodes *int
 	Audit     *bool
 	Durable   *bool
-	// NetworkPolicies is whether the policy engine runs on the nodes, which enforces NetworkPolicies.
+	// NetworkPolicies is whether the nodes run the policy engine, which enforces NetworkPolicies.
 	NetworkPolicies *bool
 	// PodCIDRs and ServiceCIDRs are CIDRs by name of the cluster. The name "" stands for all clusters without a
 	// CIDR of their own.

@@ -47,7 +47,7 @@ func SetUpNode(ctx context.Context, i *state.Instance, cluster int, n *state.Nod
 		if err := sysctl("net/ipv4/ip_forward", "1"); err != nil {
 			return err
 		}
-		// With it, iptables translates Service addresses of packets between pods on one node, too.
+		// With this parameter, iptables also translates the Service addresses of packets between pods on one node.
 		return sysctl("net/bridge/bridge-nf-call-iptables", "1")
 	})
 	if err != nil {

@@ -122,8 +122,8 @@ func delegate(dir string) error {
 	return nil
 }
 
-// RemoveCgroups deletes a control group, and all groups below it, in every hierarchy. A group stays in use for
-// some time after its last process ends: RemoveCgroups waits until ctx ends.
+// RemoveCgroups deletes a control group, and all groups below it, in every hierarchy. A group stays in use for some
+// time after its last process ends: RemoveCgroups retries until ctx ends.
 func RemoveCgroups(ctx context.Context, name string) error {
 	roots, err := hierarchies()
 	if err != nil {

@@ -133,8 +133,7 @@ func imageURL(tag name.Tag, digest, architecture string) string {
 		escape(architecture), escape(tag.Context().Name()), escape(tag.TagStr()))
 }
 
-// programOf returns the package of a program. Programs are built without a version, so that they have the version of
-// their image.
+// programOf returns the package of a program. Programs are built without a version: version is that of the image.
 func programOf(info *debug.BuildInfo, version string) element {
 	locator := goURL(info.Main.Path, version)
 	if dir := strings.TrimPrefix(info.Path, info.Main.Path+"/"); dir != info.Path {
@@ -166,7 +165,7 @@ func modules(info *debug.BuildInfo) []element {
 // readers of package URLs ignore.
 func goURL(module, version string) string { return "pkg:golang/" + module + "@" + escape(version) }
 
-// debianPackage returns the package with a control file. It fails if the file has no name or version.
+// debianPackage returns the package that a control file describes. It fails if the file has no name or version.
 func debianPackage(control string, distribution map[string]string) (element, error) {
 	f := fields(control, ":")
 	name, version := f["Package"], f["Version"]
@@ -194,8 +193,8 @@ func debianPackage(control string, distribution map[string]string) (element, err
 	return p, nil
 }
 
-// fields returns the values of a file of lines with a key, a separator and a value, which may be quoted. It ignores
-// other lines.
+// fields parses lines that consist of a key, a separator and a value, and returns the values by key, without quotes. It
+// ignores other lines.
 func fields(text, separator string) map[string]string {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {

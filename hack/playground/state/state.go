@@ -86,8 +86,8 @@ type Node struct {
 
 var nameRE = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
 
-// CheckName returns an error if a name is not valid in host names, paths and labels. Kind is what the name is
-// for.
+// CheckName returns an error if a name is not valid in host names, paths and labels. The error names the kind, for
+// example cluster.
 func CheckName(kind, name string) error {
 	if !nameRE.MatchString(name) || name == "bin" {
 		return fmt.Errorf("%s name %q: must have 1 to 20 lower-case letters, digits and dashes, "+

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// selectedNode is the annotation by which the scheduler selects the node of a claim with late binding.
+	// selectedNode is the annotation by which the scheduler selects the node of a claim whose StorageClass has
+	// volumeBindingMode WaitForFirstConsumer.
 	selectedNode = "volume.kubernetes.io/selected-node"
 	// kindParameter is the parameter of a StorageClass with the kind of its volumes; kindLocal if it is not set.
 	kindParameter = "kind"
@@ -47,9 +48,9 @@ var (
 	_ controller.DeletionGuard = &provisioner{}
 )
 
-// ShouldProvision reports whether this node provisions a claim: it is the selected node of the claim, or the
-// default node if the claim has no selected one. The controller library skips claims with late binding until a
-// node is selected.
+// ShouldProvision reports whether this node provisions a claim: it is the selected node of the claim, or the default
+// node if the claim has no selected one. With volumeBindingMode WaitForFirstConsumer, the controller library skips a
+// claim until its node is selected.
 func (p *provisioner) ShouldProvision(_ context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	if selected := claim.Annotations[selectedNode]; selected != "" {
 		return selected == p.node

@@ -87,8 +87,8 @@ func run() (summary string, problems []string, err error) {
 	return summary, problems, nil
 }
 
-// check returns the counts of the blocks of pages, and a line for each problem. samples are files, tests is the source
-// of the tests and of the demo, and script that of the long tests.
+// check returns the counts of the blocks of pages, and a line for each problem. samples are the names of the sample
+// files, tests has the source of the tests and of the demo, and script has hack/test-full.sh.
 func check(contents map[string]string, samples []string, tests, script string) (summary string, problems []string) {
 	// executed has each "page" or "page#section" that a test executes. The value is whether the page or section has
 	// commands.

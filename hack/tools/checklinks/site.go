@@ -14,8 +14,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// checkSite returns a line for each link of the HTML files of a directory that leads to no file of it, or to no
-// element. It fails when there is no HTML file.
+// checkSite returns a line for each link in the HTML files of site that leads to no file of site, or to no element of
+// that file. It fails when there is no HTML file.
 func checkSite(site fs.FS) ([]string, error) {
 	exists := map[string]bool{}
 	documents := map[string]document{}
