@@ -17865,7 +17865,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMapping(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressMapping is the allocation of a CIDR or address from an AddressPool for one peer. The controllers create an AddressMapping for each CIDR of the peer and for each non-pod endpoint that they expose to the peer; administrators can create more. The API server allocates the CIDR or address when the object is created, and releases it when the object is deleted. Allocations never overlap, also those from different pools.",
+				Description: "AddressMapping is the allocation of a CIDR or address from an AddressPool for one peer. The controllers create an AddressMapping for each CIDR of the peer and for each non-pod endpoint that they expose to the peer; administrators can create more. The API server allocates the CIDR or address when the object is created, and releases it when the object is deleted. Allocations never overlap, even if they are from different pools.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -18009,7 +18009,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is a CIDR of the peer. If it overlaps a reserved CIDR of the pool or another mapping, the API server maps it to a free CIDR of the pool with the same prefix length, and otherwise to itself. Exactly one of cidr and address is required.",
+							Description: "cidr is a CIDR of the peer. If remap is true, or cidr overlaps a reserved CIDR of the pool or another mapping, the API server maps cidr to a free CIDR of the pool with the same prefix length. Otherwise cidr is mapped to itself. Exactly one of cidr and address is required.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18048,7 +18048,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 					},
 					"remap": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remap maps cidr to another CIDR even if it is free. It is forbidden together with address.",
+							Description: "remap maps cidr to a different CIDR even if cidr is free. The default is false. It is forbidden together with address.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -18233,7 +18233,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "reserved are CIDRs that are never allocated; a CIDR of a peer that overlaps one of them is remapped. The controllers list the CIDRs of local pods, Services and nodes, and other destinations of local pods. They can lie outside cidrs. At most 256. Empty reserves none.",
+							Description: "reserved are CIDRs that are never allocated; a CIDR of a peer that overlaps one of them is remapped. The controllers list the CIDRs of local pods, Services and nodes, and other destinations of local pods. A reserved CIDR can lie outside of the CIDRs of the pool. At most 256. Empty reserves none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18306,12 +18306,12 @@ func schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CIDRMapping is a CIDR of one cluster and the remapped CIDR that replaces it in another cluster. Remapping changes only the prefix of an address.",
+				Description: "CIDRMapping is a CIDR of one cluster and the CIDR that replaces it in another cluster. Remapping changes only the prefix of an address.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the CIDR in the cluster whose pods or external endpoints have its addresses.",
+							Description: "cidr is a pod CIDR or an external CIDR of a cluster.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18319,7 +18319,7 @@ func schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref common.ReferenceC
 					},
 					"mapped": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mapped is the CIDR by which the other cluster reaches cidr, of the same address family and prefix length. It equals cidr unless cidr is in use in the other cluster.",
+							Description: "mapped is the CIDR that replaces cidr in the other cluster, of the same address family and prefix length. If the other cluster does not remap cidr, both are equal.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18489,7 +18489,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the public key and the endpoints of the local gateway, which an administrator of a peer sets for mode InBand. Empty until the gateway has generated its key.",
+							Description: "gateway is the public key and the endpoints of the local gateway. For mode InBand, an administrator of the peer sets them as spec.gateway of its ForeignCluster. Empty until the gateway has generated its key.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
@@ -18785,7 +18785,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"invitationSecretName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the namespace of invitations, whose key token holds the token of the invitation. It is required until the provider has issued an identity. The verb peer creates the Secret and sets this field.",
+							Description: "invitationSecretName is the name of a Secret of type federation.liqo.io/invitation, whose key token holds the token of the invitation. The Secret is in the namespace that the value invitationNamespace of the installation names, by default liqo-invitations. The field is required until the provider has issued an identity. The verb peer creates the Secret and sets this field.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18813,14 +18813,14 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"incomingPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incomingPolicy determines whether resource requests of the peer are accepted, which resources the peer is offered, and how long its workloads are kept without a heartbeat. Empty fields use the corresponding values under policy of the installation.",
+							Description: "incomingPolicy determines whether resource requests of the peer are accepted, which resources the peer is offered, what its pods and objects may use, and how long its workloads are kept without a heartbeat. Empty fields use the corresponding values under policy of the installation.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.IncomingPolicy{}.OpenAPIModelName()),
 						},
 					},
 					"disconnectTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disconnectTimeoutSeconds is the time, in seconds, to wait for the peer when a peering ends, 0 to 86400. When it has passed, the local cluster deletes its own objects of the peering without the peer. The default is 300. With 0 the local cluster does not wait, and the data that the peer stores is not deleted.",
+							Description: "disconnectTimeoutSeconds is the time, in seconds, to wait for the peer when a peering ends, 0 to 86400. After this time, the local cluster deletes its own objects of the peering without waiting for the peer. The default is 300. With 0 the local cluster does not wait, and the data that the peer stores is not deleted.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -18856,7 +18856,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"trust": {
 						SchemaProps: spec.SchemaProps{
-							Description: "trust selects what the peer, and pods of its users, may do in the local cluster. It binds the peer only; the peer selects its own trust in the local cluster. If it is empty in a new object, the API server sets the trust of the invitation or the value policy.trust of the installation. An update cannot remove it. Only ForeignClusters of version v0.1.0 have none, which has the effect of SameOwner.\n\nPossible enum values:\n - `\"SameOwner\"` is for a peer with the same owner as the local cluster. Everything is permitted that is not harmful in any peering. Fields of spec.incomingPolicy permit less.\n - `\"Tenant\"` is for a peer with another owner. Only what is harmless to the local cluster and to its other peers is permitted. Fields of spec.incomingPolicy permit more.",
+							Description: "trust selects what the peer, and pods of its users, may do in the local cluster. The peer selects independently what the local cluster may do in the peer. If trust is empty in a new object, the API server sets the trust of the invitation or the value policy.trust of the installation. An update cannot remove it. Only ForeignClusters that version v0.1.0 created have none, which has the effect of SameOwner.\n\nPossible enum values:\n - `\"SameOwner\"` is for a peer with the same owner as the local cluster. It selects the permissive defaults that are documented at spec.reach, spec.keepCIDRs and the fields of spec.incomingPolicy; these fields can permit less.\n - `\"Tenant\"` is for a peer with another owner. It selects the strict defaults that are documented at spec.reach, spec.keepCIDRs and the fields of spec.incomingPolicy; these fields can permit more.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"SameOwner", "Tenant"},
@@ -18877,7 +18877,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "keepCIDRs are the CIDRs within which CIDRs of the peer are used unchanged if they are free. Other CIDRs of the peer are mapped to free CIDRs of the AddressPool default. At most 32. If empty, the value network.keepCIDRs of the installation is used. If that is empty, too, trust Tenant keeps no CIDRs, and trust SameOwner all that are free. A change applies to CIDRs that are not mapped yet.",
+							Description: "keepCIDRs select the CIDRs of the peer that are not remapped if they are free in the local cluster: those that lie within an entry of this list. All other CIDRs of the peer are remapped to free CIDRs of the AddressPool default. At most 32. If empty, the value network.keepCIDRs of the installation is used. If that is empty, too, trust Tenant remaps all CIDRs of the peer, and trust SameOwner only those that are not free. A change applies only to CIDRs without an AddressMapping.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18944,7 +18944,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"authentication": {
 						SchemaProps: spec.SchemaProps{
-							Description: "authentication is the state of the identities in the enabled directions. If both directions are enabled, it is Established only if both identities are; otherwise it is the state of one that is not.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
+							Description: "authentication is the state of the identities in the enabled directions. If both directions are enabled, it is Established if both identities are, and otherwise the state of an identity that is not.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -19361,7 +19361,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"orphanTTL": {
 						SchemaProps: spec.SchemaProps{
-							Description: "orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s keeps them without a limit. If empty, the value policy.orphanTTL of the installation is used, which is 0s by default. It does not apply to a consumer that has never sent a heartbeat.",
+							Description: "orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s keeps them without a limit. If empty, the value policy.orphanTTL of the installation is used, which is 0s by default. A consumer that has never sent a heartbeat is not affected.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
@@ -19379,7 +19379,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "remoteNamespaces are the names that the consumer may select for its remote namespaces, each with at most one *, which stands for any characters, for example team-a-*. Names that the mapping DefaultName generates are always permitted, and names of system namespaces never. At most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is empty, too, trust Tenant permits no other names, and trust SameOwner any.",
+							Description: "remoteNamespaces are the names that the consumer may select for its remote namespaces, each with at most one *, which stands for any characters, for example team-a-*. Names that the mapping DefaultName generates are permitted in addition, and names of system namespaces never. A name that is also a suffix of host names, for example dev, is permitted only by an entry without *. At most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is empty, too, trust Tenant permits no other names, and trust SameOwner any.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19393,14 +19393,14 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"pods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pods limits what pods of the consumer may set. For each empty field, the corresponding value under policy.pods of the installation is used. If that is empty, too, trust Tenant permits nothing but a termination grace period of one hour, and trust SameOwner permits everything.",
+							Description: "pods limits what pods of the consumer may set. For each empty field, the corresponding value under policy.pods of the installation is used. If that is empty, too, trust SameOwner permits everything, and trust Tenant permits no tolerations, RuntimeClasses and metadata keys, and a termination grace period of at most one hour.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PodPolicy{}.OpenAPIModelName()),
 						},
 					},
 					"objects": {
 						SchemaProps: spec.SchemaProps{
-							Description: "objects is the maximum number of objects of the consumer in each remote namespace, by the names of a ResourceQuota: count/<resource>.<group>, for example count/configmaps, services.loadbalancers and services.nodeports. At most 32. Numbers that are not listed use the value policy.objects of the installation. For what is not listed there, too, trust Tenant permits 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, 100 objects of each other reflected kind, and no node ports and load balancers, and trust SameOwner any number.",
+							Description: "objects is the maximum number of objects of the consumer in each remote namespace, by the names of a ResourceQuota: count/<resource>.<group>, for example count/configmaps, services.loadbalancers and services.nodeports. At most 32. A name that is not listed has the number in the value policy.objects of the installation. A name that is not listed there either has no maximum with trust SameOwner. With trust Tenant, the maximum is 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, 100 objects of each other reflected kind, no node ports and no load balancers.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -19419,7 +19419,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "externalNames are the DNS names that Services of type ExternalName of the consumer may have, each with at most one *, which stands for any characters, for example *.example.com. At most 64. If empty, the value policy.externalNames of the installation is used. If that is empty, too, trust Tenant permits none, and trust SameOwner any.",
+							Description: "externalNames are the DNS names that spec.externalName of the consumer's Services may have, each with at most one *, which stands for any characters, for example *.example.com. At most 64. If empty, the value policy.externalNames of the installation is used. If that is empty, too, trust Tenant permits none, and trust SameOwner any.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19433,7 +19433,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"network": {
 						SchemaProps: spec.SchemaProps{
-							Description: "network is what pods of the consumer reach, and from where they are reached. If empty, the value policy.network.access of the installation is used. If that is empty, too, it is Isolated with trust Tenant, and Open with trust SameOwner.\n\nPossible enum values:\n - `\"Isolated\"` permits connections within the remote namespaces of the consumer and with its own cluster, from the namespaces in the value policy.network.ingressFrom, to DNS, and to addresses outside of the cluster other than link-local ones. A NetworkPolicy in each remote namespace states it, which the network plugin of the cluster must enforce.\n - `\"Open\"` permits what the NetworkPolicies of the provider's administrator permit.",
+							Description: "network selects the permitted connections to and from pods of the consumer. If empty, the value policy.network.access of the installation is used. If that is empty, too, network is Isolated with trust Tenant, and Open with trust SameOwner.\n\nPossible enum values:\n - `\"Isolated\"` permits connections between pods in the remote namespaces of the consumer, between these pods and the consumer's cluster, from the namespaces in the value policy.network.ingressFrom, to DNS servers, and to addresses outside of the provider. Of the latter, link-local addresses, metadata services of clouds, addresses of other peers, and the CIDRs in the value policy.refusedEndpointCIDRs are not permitted. The controllers create a NetworkPolicy with these rules in each remote namespace; the network plugin of the provider must enforce it.\n - `\"Open\"` permits every connection that NetworkPolicies in the provider do not prevent.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Isolated", "Open"},
@@ -19448,7 +19448,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"refusedPods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "refusedPods is what happens to running pods of the consumer that a change of spec.trust or of pods refuses. The default is Keep.\n\nPossible enum values:\n - `\"Evict\"` evicts the pods, within their PodDisruptionBudgets on the provider.\n - `\"Keep\"` keeps the pods until the consumer deletes them.",
+							Description: "refusedPods determines what happens to running pods of the consumer that exceed the limits after a change of spec.trust or spec.incomingPolicy.pods. The default is Keep.\n\nPossible enum values:\n - `\"Evict\"` evicts the pods, within their PodDisruptionBudgets on the provider.\n - `\"Keep\"` lets the pods run until the consumer deletes them.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Evict", "Keep"},
@@ -19685,20 +19685,6 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
-					"bytesUsed": {
-						SchemaProps: spec.SchemaProps{
-							Description: "bytesUsed is the size of the data in bytes. Empty if it is unknown.",
-							Type:        []string{"integer"},
-							Format:      "int64",
-						},
-					},
-					"files": {
-						SchemaProps: spec.SchemaProps{
-							Description: "files is the number of files. Empty if it is unknown.",
-							Type:        []string{"integer"},
-							Format:      "int64",
-						},
-					},
 					"path": {
 						SchemaProps: spec.SchemaProps{
 							Description: "path describes the network path of the data from the source to the target.",
@@ -19860,7 +19846,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"passes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "passes is how many times all files were compared and changed files copied. Online moves repeat this until few changes remain.",
+							Description: "passes is the number of completed passes; each compares all files and copies the changed ones. An online move has one to five passes before it evicts the pods, and one pass afterwards.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -19881,14 +19867,14 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"filesTotal": {
 						SchemaProps: spec.SchemaProps{
-							Description: "filesTotal is the number of files of the source.",
+							Description: "filesTotal is the number of paths in the source, including directories; a file with several hard links counts once per path.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"filesCopied": {
 						SchemaProps: spec.SchemaProps{
-							Description: "filesCopied is the number of files that the target already has, at most filesTotal.",
+							Description: "filesCopied is the number of paths, including directories, that the target already has, at most filesTotal.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -19902,7 +19888,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"remainingSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remainingSeconds is the estimated time until the current pass over the files ends, in seconds. Empty if it is unknown.",
+							Description: "remainingSeconds is the estimated time until the first pass over the files ends, in seconds. Empty in later passes, whose changed files are not known in advance, and while no data is copied.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -20291,7 +20277,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMappingStatus(ref common
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the remote namespace.\n\nPossible enum values:\n - `\"Conflict\"` means that the provider already has a namespace of this name that was not created for the consumer, and which is not changed.\n - `\"Failed\"` means that the namespace could not be created; the creation is retried.\n - `\"Ready\"` means that the namespace exists, and that the consumer and its virtual kubelets have access to it.\n - `\"Refused\"` means that the provider does not permit a remote namespace of this name.\n - `\"Terminating\"` means that the namespace is being deleted.",
+							Description: "phase is the state of the remote namespace.\n\nPossible enum values:\n - `\"Conflict\"` means that the provider already has a namespace of this name, which was not created for the consumer. The controllers do not change that namespace.\n - `\"Failed\"` means that the namespace could not be created; the creation is retried.\n - `\"Ready\"` means that the namespace exists, and that the consumer and its virtual kubelets have access to it.\n - `\"Refused\"` means that the provider does not permit a remote namespace of this name.\n - `\"Terminating\"` means that the namespace is being deleted.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20560,7 +20546,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceVolumes(ref common.Refer
 				Properties: map[string]spec.Schema{
 					"onUnoffload": {
 						SchemaProps: spec.SchemaProps{
-							Description: "onUnoffload determines what happens to data on a provider when the namespace is unoffloaded, the provider is no longer selected, or the peering ends. The default is Refuse. It can change while the operation waits for the data.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to the local cluster.\n - `\"Refuse\"` keeps the remote namespace without its pods, or does not end the peering, until a user has moved or deleted the data.\n - `\"Retain\"` keeps the data on the provider, where the local cluster no longer has access to it. Local claims become Lost; if the peering ends, they stay bound.",
+							Description: "onUnoffload determines what happens to data on a provider when the namespace is unoffloaded, the provider is no longer selected, or the peering ends. The default is Refuse. It can change while the operation waits for the data.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to the local cluster.\n - `\"Refuse\"` keeps the remote namespace without its pods, or does not end the peering, until a user has moved or deleted the data.\n - `\"Retain\"` keeps the data on the provider, where the local cluster no longer has access to it. The local claims become Lost, unless the peering ends: then they stay bound.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Delete", "Move", "Refuse", "Retain"},
@@ -21241,7 +21227,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tolerations are added to the tolerations of remote pods, at most 100. A key is required. Taints of nodes with a role, of virtual nodes, and taints of node.kubernetes.io and node.cloudprovider.kubernetes.io except not-ready and unreachable cannot be tolerated.",
+							Description: "tolerations are added to the tolerations of remote pods, at most 100. A key is required. Keys with the prefix node-role.kubernetes.io, node.kubernetes.io or node.cloudprovider.kubernetes.io, and the taint of virtual nodes, are refused; node.kubernetes.io/not-ready and node.kubernetes.io/unreachable are permitted.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21754,7 +21740,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringToken(ref common.Reference
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The common name in certificate requests of the consumer is the uid.",
+							Description: "metadata is the standard object metadata. Certificate requests of the consumer must have the uid as their common name.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
@@ -21862,7 +21848,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenSpec(ref common.Refer
 					},
 					"trust": {
 						SchemaProps: spec.SchemaProps{
-							Description: "trust is spec.trust of the ForeignCluster that the provider creates for the consumer. Empty uses the value policy.trust of the installation. It has no effect on an existing ForeignCluster.\n\nPossible enum values:\n - `\"SameOwner\"` is for a peer with the same owner as the local cluster. Everything is permitted that is not harmful in any peering. Fields of spec.incomingPolicy permit less.\n - `\"Tenant\"` is for a peer with another owner. Only what is harmless to the local cluster and to its other peers is permitted. Fields of spec.incomingPolicy permit more.",
+							Description: "trust is spec.trust of the ForeignCluster that the provider creates for the consumer. Empty uses the value policy.trust of the installation. It has no effect on an existing ForeignCluster.\n\nPossible enum values:\n - `\"SameOwner\"` is for a peer with the same owner as the local cluster. It selects the permissive defaults that are documented at spec.reach, spec.keepCIDRs and the fields of spec.incomingPolicy; these fields can permit less.\n - `\"Tenant\"` is for a peer with another owner. It selects the strict defaults that are documented at spec.reach, spec.keepCIDRs and the fields of spec.incomingPolicy; these fields can permit more.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"SameOwner", "Tenant"},
@@ -21986,7 +21972,7 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedEviction(ref common.Refere
 					},
 					"disruptionBudget": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disruptionBudget is the name of the PodDisruptionBudget that selects the pod. Empty if none does.",
+							Description: "disruptionBudget is the name of the first PodDisruptionBudget that selects the pod. Empty if none does.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -22044,7 +22030,7 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedVolume(ref common.Referenc
 					},
 					"onUnoffload": {
 						SchemaProps: spec.SchemaProps{
-							Description: "onUnoffload is the policy of the namespace for the data: Refuse, Move, Retain or Delete.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to the local cluster.\n - `\"Refuse\"` keeps the remote namespace without its pods, or does not end the peering, until a user has moved or deleted the data.\n - `\"Retain\"` keeps the data on the provider, where the local cluster no longer has access to it. Local claims become Lost; if the peering ends, they stay bound.",
+							Description: "onUnoffload is the policy of the namespace for the data: Refuse, Move, Retain or Delete.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to the local cluster.\n - `\"Refuse\"` keeps the remote namespace without its pods, or does not end the peering, until a user has moved or deleted the data.\n - `\"Retain\"` keeps the data on the provider, where the local cluster no longer has access to it. The local claims become Lost, unless the peering ends: then they stay bound.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -22064,7 +22050,7 @@ func schema_apiserver_apis_federation_v1alpha1_PodPolicy(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PodPolicy limits what pods of a consumer may set.",
+				Description: "PodPolicy limits what pods of a consumer may set. In a ResourceOffer, an empty list permits nothing, and an empty maxGracePeriodSeconds permits any grace period.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"tolerations": {
@@ -22074,7 +22060,7 @@ func schema_apiserver_apis_federation_v1alpha1_PodPolicy(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tolerations are the keys of the taints that pods may tolerate, each with at most one *, which stands for any characters, for example nvidia.com/*. At most 64. Taints of Kubernetes, for example node.kubernetes.io/unreachable, are not affected.",
+							Description: "tolerations are the keys of the taints that pods may tolerate, each with at most one *, which stands for any characters, for example nvidia.com/*. At most 64. Whatever the list contains, the taints node.kubernetes.io/not-ready and node.kubernetes.io/unreachable may be tolerated, and other taints of Kubernetes, of node roles and of virtual nodes may not.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22093,7 +22079,7 @@ func schema_apiserver_apis_federation_v1alpha1_PodPolicy(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "runtimeClasses are the names of the RuntimeClasses that pods may use, the default first. At most 64. Pods without a RuntimeClass have the default. A list with only * permits all RuntimeClasses, and has no default. Empty permits none.",
+							Description: "runtimeClasses are the names of the RuntimeClasses that pods may use, the default first. At most 64. Pods without a RuntimeClass get the default. A list with only * permits all RuntimeClasses, and has no default.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22112,7 +22098,7 @@ func schema_apiserver_apis_federation_v1alpha1_PodPolicy(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "metadataKeys are keys of labels and annotations that pods and reflected objects may have although they control components of the provider, each with at most one *, which stands for any characters, for example sidecar.istio.io/*. At most 64. Other keys are not affected.",
+							Description: "metadataKeys permit labels and annotations of pods and reflected objects that are otherwise dropped or refused, because they control components of the provider, for example a service mesh. Each is a key with at most one *, which stands for any characters, for example sidecar.istio.io/*. At most 64. Labels and annotations that control no component are always permitted.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22558,7 +22544,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 					},
 					"pods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pods informs the consumer about the limits for its pods. The provider enforces the limits of its ForeignCluster, whatever the offer states.",
+							Description: "pods informs the consumer about the limits for its pods. Empty means that there are none. The provider enforces the limits in its ForeignCluster and its installation, whatever the offer states.",
 							Ref:         ref(v1alpha1.PodPolicy{}.OpenAPIModelName()),
 						},
 					},
@@ -22580,7 +22566,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferStatus(ref common.Re
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the offer.\n\nPossible enum values:\n - `\"Accepted\"` means that the other cluster accepts the request or offer.\n - `\"ManualActionRequired\"` means that an administrator of the other cluster has to decide about the request or offer.\n - `\"Pending\"` means that the other cluster has not decided about the request or offer yet.\n - `\"Refused\"` means that the other cluster refuses the request or offer.\n - `\"Withdrawn\"` means that the request or offer was withdrawn, and that the other cluster has deleted everything that it had created for it.",
+							Description: "phase is the state of the offer.\n\nPossible enum values:\n - `\"Accepted\"` means that the other cluster accepts the request or offer.\n - `\"ManualActionRequired\"` means that an administrator of the other cluster has to decide about the request or offer.\n - `\"Pending\"` means that the other cluster has not decided about the request or offer yet.\n - `\"Refused\"` means that the other cluster refuses the request or offer.\n - `\"Withdrawn\"` means that the request or offer was withdrawn, and that the other cluster has deleted everything that was created there for the request or offer.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accepted", "ManualActionRequired", "Pending", "Refused", "Withdrawn"},
@@ -22805,7 +22791,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the request.\n\nPossible enum values:\n - `\"Accepted\"` means that the other cluster accepts the request or offer.\n - `\"ManualActionRequired\"` means that an administrator of the other cluster has to decide about the request or offer.\n - `\"Pending\"` means that the other cluster has not decided about the request or offer yet.\n - `\"Refused\"` means that the other cluster refuses the request or offer.\n - `\"Withdrawn\"` means that the request or offer was withdrawn, and that the other cluster has deleted everything that it had created for it.",
+							Description: "phase is the state of the request.\n\nPossible enum values:\n - `\"Accepted\"` means that the other cluster accepts the request or offer.\n - `\"ManualActionRequired\"` means that an administrator of the other cluster has to decide about the request or offer.\n - `\"Pending\"` means that the other cluster has not decided about the request or offer yet.\n - `\"Refused\"` means that the other cluster refuses the request or offer.\n - `\"Withdrawn\"` means that the request or offer was withdrawn, and that the other cluster has deleted everything that was created there for the request or offer.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accepted", "ManualActionRequired", "Pending", "Refused", "Withdrawn"},
@@ -23143,7 +23129,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPod(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowPod is a pod of a consumer on a provider. A virtual kubelet of the consumer creates it in a remote namespace, and the controllers of the provider create a remote pod of the same name from it. They create the remote pod again if it is lost, also while the consumer is unreachable. A ShadowPod is deleted with a grace period, like a Pod, and is removed after its remote pod. If its status then contains the final status of the remote pod, it is removed a minute later, or when it is deleted with a grace period of 0.",
+				Description: "ShadowPod is a pod of a consumer on a provider. A virtual kubelet of the consumer creates it in a remote namespace, and the controllers of the provider create a remote pod of the same name from it. They create the remote pod again if it is lost, also while the consumer is unreachable. A ShadowPod is deleted with a grace period, like a Pod, and exists at least until its remote pod is deleted. If the status contains the final status of the remote pod, the ShadowPod exists for up to a minute longer: until the consumer has read the status and deletes the ShadowPod with a grace period of 0.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -23322,7 +23308,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are PodCreated, which is False while the provider refuses to create the remote pod, and PodResized, which is False while the provider refuses to resize it.",
+							Description: "conditions are PodCreated, which is False while the provider refuses to create the remote pod; PodResized, which is False while the provider refuses to resize it; and PodPermitted, which is False while the running remote pod exceeds the limits for pods of the consumer.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23500,7 +23486,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimSpec(ref common.
 					},
 					"existing": {
 						SchemaProps: spec.SchemaProps{
-							Description: "existing is true if the claim had a volume before. The provider then uses its existing claim of this name, or the volume that its administrator prepared for the claim, and never provisions an empty volume. The default is false. It cannot change.",
+							Description: "existing is true if the provider already stores the data of the claim. The provider then uses its existing PersistentVolumeClaim of this name, or a PersistentVolume whose claimRef an administrator set to the claim, and never provisions an empty volume. The default is false. It cannot change.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -23530,7 +23516,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref commo
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the PersistentVolumeClaim. Empty before the claim is created, or if the provider refuses to create it.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to a volume.\n - `\"Lost\"` means that the claim was bound, and that the claim or its volume was deleted since. The provider does not create the claim again.\n - `\"Pending\"` means that the claim has no volume yet: it waits for its first pod or for the provisioner.",
+							Description: "phase is the state of the PersistentVolumeClaim. Empty before the claim is created, or if the provider refuses to create it.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to a volume.\n - `\"Lost\"` means that the claim was bound, and that the claim or its volume was deleted since. The provider creates the claim again only if an administrator has prepared a PersistentVolume for it.\n - `\"Pending\"` means that the claim has no volume yet: it waits for its first pod or for the provisioner.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Bound", "Lost", "Pending"},
@@ -23824,7 +23810,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 					},
 					"reach": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reach selects which local pods the peer reaches. With Offloaded, the peer reaches the addresses in the TunnelReach of the same name, and no pod while there is none. Empty means All.\n\nPossible enum values:\n - `\"All\"` permits connections to all pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
+							Description: "reach selects which local pods the peer reaches. With Offloaded, the peer reaches the addresses in the TunnelReach of the same name, and no pod while that TunnelReach does not exist. Empty means All.\n\nPossible enum values:\n - `\"All\"` permits connections to all pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"All", "Offloaded"},
@@ -24387,7 +24373,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"offloadingPatch": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offloadingPatch changes the remote pods of the virtual node. A change of excludedLabels, excludedAnnotations, or additional tolerations applies to running pods; any other change applies only to new pods.",
+							Description: "offloadingPatch changes the remote pods of the virtual node. Changes of excludedLabels and excludedAnnotations, and added tolerations, apply to running pods; all other changes apply only to new pods.",
 							Ref:         ref(v1alpha1.OffloadingPatch{}.OpenAPIModelName()),
 						},
 					},
@@ -24446,7 +24432,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ingressClasses are the IngressClasses of the offer, which reflected Ingresses may use. A reflected Ingress has the first class if its own class is not in the list. Empty means that reflected Ingresses have no class, and that the provider selects it.",
+							Description: "ingressClasses are the IngressClasses of the offer, which reflected Ingresses may use. A reflected Ingress has the first class if the class of the local Ingress is not in the list. If empty, reflected Ingresses have no class, and get the default IngressClass of the provider.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24465,7 +24451,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerClasses are the load balancer classes of the offer, which reflected Services of type LoadBalancer may use. A reflected Service has the first class if its own class is not in the list. Empty means that reflected Services have no class, and that the provider selects it.",
+							Description: "loadBalancerClasses are the load balancer classes of the offer, which reflected Services of type LoadBalancer may use. A reflected Service has the first class if the class of the local Service is not in the list. If empty, reflected Services have no class, and get the default load balancer of the provider.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -18,7 +18,7 @@ import (
 // controllers create an AddressMapping for each CIDR of the peer and for each non-pod endpoint that
 // they expose to the peer; administrators can create more. The API server allocates the CIDR or
 // address when the object is created, and releases it when the object is deleted. Allocations never
-// overlap, also those from different pools.
+// overlap, even if they are from different pools.
 type AddressMappingApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.

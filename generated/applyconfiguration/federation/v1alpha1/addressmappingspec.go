@@ -15,9 +15,9 @@ type AddressMappingSpecApplyConfiguration struct {
 	// pool is the name of the AddressPool to allocate from. The default is the pool named
 	// "default".
 	Pool *string `json:"pool,omitempty"`
-	// cidr is a CIDR of the peer. If it overlaps a reserved CIDR of the pool or another mapping,
-	// the API server maps it to a free CIDR of the pool with the same prefix length, and otherwise
-	// to itself. Exactly one of cidr and address is required.
+	// cidr is a CIDR of the peer. If remap is true, or cidr overlaps a reserved CIDR of the pool or
+	// another mapping, the API server maps cidr to a free CIDR of the pool with the same prefix
+	// length. Otherwise cidr is mapped to itself. Exactly one of cidr and address is required.
 	CIDR *string `json:"cidr,omitempty"`
 	// address is the address of an endpoint that the local cluster exposes to the peer. It is
 	// always mapped to an address of the pool. Exactly one of cidr and address is required.
@@ -31,7 +31,8 @@ type AddressMappingSpecApplyConfiguration struct {
 	// objects of version v0.1.0, have none, and permit all ports. A change does not affect established
 	// connections.
 	Ports []AddressMappingPortApplyConfiguration `json:"ports,omitempty"`
-	// remap maps cidr to another CIDR even if it is free. It is forbidden together with address.
+	// remap maps cidr to a different CIDR even if cidr is free. The default is false. It is forbidden
+	// together with address.
 	Remap *bool `json:"remap,omitempty"`
 }
 

@@ -16,7 +16,8 @@ type AddressPoolSpecApplyConfiguration struct {
 	CIDRs []string `json:"cidrs,omitempty"`
 	// reserved are CIDRs that are never allocated; a CIDR of a peer that overlaps one of them is
 	// remapped. The controllers list the CIDRs of local pods, Services and nodes, and other
-	// destinations of local pods. They can lie outside cidrs. At most 256. Empty reserves none.
+	// destinations of local pods. A reserved CIDR can lie outside of the CIDRs of the pool. At most
+	// 256. Empty reserves none.
 	Reserved []string `json:"reserved,omitempty"`
 }
 

@@ -8,13 +8,13 @@ package v1alpha1
 // CIDRMappingApplyConfiguration represents a declarative configuration of the CIDRMapping type for use
 // with apply.
 //
-// CIDRMapping is a CIDR of one cluster and the remapped CIDR that replaces it in another cluster.
-// Remapping changes only the prefix of an address.
+// CIDRMapping is a CIDR of one cluster and the CIDR that replaces it in another cluster. Remapping
+// changes only the prefix of an address.
 type CIDRMappingApplyConfiguration struct {
-	// cidr is the CIDR in the cluster whose pods or external endpoints have its addresses.
+	// cidr is a pod CIDR or an external CIDR of a cluster.
 	CIDR *string `json:"cidr,omitempty"`
-	// mapped is the CIDR by which the other cluster reaches cidr, of the same address family and
-	// prefix length. It equals cidr unless cidr is in use in the other cluster.
+	// mapped is the CIDR that replaces cidr in the other cluster, of the same address family and
+	// prefix length. If the other cluster does not remap cidr, both are equal.
 	Mapped *string `json:"mapped,omitempty"`
 }
 

@@ -29,8 +29,9 @@ type ClusterInfoStatusApplyConfiguration struct {
 	// features are the names of the optional features that the cluster supports and reports to its
 	// peers.
 	Features []string `json:"features,omitempty"`
-	// gateway is the public key and the endpoints of the local gateway, which an administrator of a
-	// peer sets for mode InBand. Empty until the gateway has generated its key.
+	// gateway is the public key and the endpoints of the local gateway. For mode InBand, an
+	// administrator of the peer sets them as spec.gateway of its ForeignCluster. Empty until the
+	// gateway has generated its key.
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
 	// ranges are the CIDRs in use in the cluster, each with its source, ordered by use: Pods,
 	// Services, Nodes, External, Reserved. At most 2048.

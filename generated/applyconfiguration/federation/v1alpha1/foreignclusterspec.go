@@ -40,10 +40,11 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// http://proxy.example.org:3128, without credentials. The proxy must support the method
 	// CONNECT. If empty, connections are made directly. It is forbidden with mode InBand.
 	ProxyURL *string `json:"proxyURL,omitempty"`
-	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the
-	// namespace of invitations, whose key token holds the token of the invitation. It is required
-	// until the provider has issued an identity. The verb peer creates the Secret and sets this
-	// field.
+	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation, whose key
+	// token holds the token of the invitation. The Secret is in the namespace that the value
+	// invitationNamespace of the installation names, by default liqo-invitations. The field is
+	// required until the provider has issued an identity. The verb peer creates the Secret and sets
+	// this field.
 	InvitationSecretName *string `json:"invitationSecretName,omitempty"`
 	// resources is the amount of each resource that the local cluster requests from the peer. Empty
 	// requests as much as the policy of the peer allows. It has no effect unless outgoing is
@@ -53,13 +54,13 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// peer. Empty applies the value policy.autoAccept of the installation.
 	OutgoingPolicy *PeeringAnswerApplyConfiguration `json:"outgoingPolicy,omitempty"`
 	// incomingPolicy determines whether resource requests of the peer are accepted, which resources
-	// the peer is offered, and how long its workloads are kept without a heartbeat. Empty fields
-	// use the corresponding values under policy of the installation.
+	// the peer is offered, what its pods and objects may use, and how long its workloads are kept
+	// without a heartbeat. Empty fields use the corresponding values under policy of the installation.
 	IncomingPolicy *IncomingPolicyApplyConfiguration `json:"incomingPolicy,omitempty"`
-	// disconnectTimeoutSeconds is the time, in seconds, to wait for the peer when a peering ends, 0
-	// to 86400. When it has passed, the local cluster deletes its own objects of the peering
-	// without the peer. The default is 300. With 0 the local cluster does not wait, and the data
-	// that the peer stores is not deleted.
+	// disconnectTimeoutSeconds is the time, in seconds, to wait for the peer when a peering ends, 0 to
+	// 86400. After this time, the local cluster deletes its own objects of the peering without waiting
+	// for the peer. The default is 300. With 0 the local cluster does not wait, and the data that the
+	// peer stores is not deleted.
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
 	// networking selects pod connectivity between the clusters. Both clusters must select the same
 	// value. If empty, the value networking of the installation is used.
@@ -73,21 +74,23 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// gateway is the gateway of the peer. With mode InBand it is required, and the tunnel to it is
 	// established before any other step of the peering. It is ignored with mode OutOfBand.
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
-	// trust selects what the peer, and pods of its users, may do in the local cluster. It binds the
-	// peer only; the peer selects its own trust in the local cluster. If it is empty in a new object,
-	// the API server sets the trust of the invitation or the value policy.trust of the installation.
-	// An update cannot remove it. Only ForeignClusters of version v0.1.0 have none, which has the
-	// effect of SameOwner.
+	// trust selects what the peer, and pods of its users, may do in the local cluster. The peer
+	// selects independently what the local cluster may do in the peer. If trust is empty in a new
+	// object, the API server sets the trust of the invitation or the value policy.trust of the
+	// installation. An update cannot remove it. Only ForeignClusters that version v0.1.0 created have
+	// none, which has the effect of SameOwner.
 	Trust *federationv1alpha1.PeeringTrust `json:"trust,omitempty"`
 	// reach selects which local pods the peer reaches through the tunnel. Replies to connections of
 	// local pods, and addresses of AddressMappings, are not affected. Each cluster selects the reach
 	// of its peer independently. If empty, the value network.reach of the installation is used. If that
 	// is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.
 	Reach *federationv1alpha1.ReachMode `json:"reach,omitempty"`
-	// keepCIDRs are the CIDRs within which CIDRs of the peer are used unchanged if they are free. Other
-	// CIDRs of the peer are mapped to free CIDRs of the AddressPool default. At most 32. If empty, the
-	// value network.keepCIDRs of the installation is used. If that is empty, too, trust Tenant keeps no
-	// CIDRs, and trust SameOwner all that are free. A change applies to CIDRs that are not mapped yet.
+	// keepCIDRs select the CIDRs of the peer that are not remapped if they are free in the local
+	// cluster: those that lie within an entry of this list. All other CIDRs of the peer are remapped
+	// to free CIDRs of the AddressPool default. At most 32. If empty, the value network.keepCIDRs of
+	// the installation is used. If that is empty, too, trust Tenant remaps all CIDRs of the peer, and
+	// trust SameOwner only those that are not free. A change applies only to CIDRs without an
+	// AddressMapping.
 	KeepCIDRs []string `json:"keepCIDRs,omitempty"`
 }
 

@@ -29,9 +29,9 @@ type ForeignClusterStatusApplyConfiguration struct {
 	// latencyMicroseconds is the round-trip time through the tunnel to the gateway of the peer, in
 	// microseconds. It is 0 while the tunnel is not connected.
 	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
-	// authentication is the state of the identities in the enabled directions. If both directions
-	// are enabled, it is Established only if both identities are; otherwise it is the state of one
-	// that is not.
+	// authentication is the state of the identities in the enabled directions. If both directions are
+	// enabled, it is Established if both identities are, and otherwise the state of an identity that
+	// is not.
 	Authentication *federationv1alpha1.PeeringPhase `json:"authentication,omitempty"`
 	// peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the
 	// provider. Empty without an outgoing peering.
@@ -52,12 +52,11 @@ type ForeignClusterStatusApplyConfiguration struct {
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
 	// conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain
 	// outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled
-	// peering is established and every virtual node is ready; ConsumerAlive, which is False once
-	// the heartbeat of the consumer is expired; Networking, which is True while the tunnel is
-	// connected; VolumesReleased, which is False while the end of the outgoing peering waits until
-	// data on the provider is moved or deleted; and TrustSelected, which is False while spec.trust is
-	// empty. The message of a condition that is not True
-	// states what to do.
+	// peering is established and every virtual node is ready; ConsumerAlive, which is False once the
+	// heartbeat of the consumer is expired; Networking, which is True while the tunnel is connected;
+	// VolumesReleased, which is False while the end of the outgoing peering waits until data on the
+	// provider is moved or deleted; and TrustSelected, which is False while spec.trust is empty. The
+	// message of a condition that is not True states what to do.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -52,46 +52,48 @@ type IncomingPolicyApplyConfiguration struct {
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
 	// orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for
 	// example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s
-	// keeps them without a limit. If empty, the value policy.orphanTTL of the installation is
-	// used, which is 0s by default. It does not apply to a consumer that has never sent a
-	// heartbeat.
+	// keeps them without a limit. If empty, the value policy.orphanTTL of the installation is used,
+	// which is 0s by default. A consumer that has never sent a heartbeat is not affected.
 	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty"`
 	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
 	// without a claim. If empty, the value policy.externalVolumes of the installation is used,
 	// which is empty by default.
 	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
-	// remoteNamespaces are the names that the consumer may select for its remote namespaces, each
-	// with at most one *, which stands for any characters, for example team-a-*. Names that the
-	// mapping DefaultName generates are always permitted, and names of system namespaces never. At
-	// most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is
+	// remoteNamespaces are the names that the consumer may select for its remote namespaces, each with
+	// at most one *, which stands for any characters, for example team-a-*. Names that the mapping
+	// DefaultName generates are permitted in addition, and names of system namespaces never. A name
+	// that is also a suffix of host names, for example dev, is permitted only by an entry without *.
+	// At most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is
 	// empty, too, trust Tenant permits no other names, and trust SameOwner any.
 	RemoteNamespaces []string `json:"remoteNamespaces,omitempty"`
 	// pods limits what pods of the consumer may set. For each empty field, the corresponding value
-	// under policy.pods of the installation is used. If that is empty, too, trust Tenant permits
-	// nothing but a termination grace period of one hour, and trust SameOwner permits everything.
+	// under policy.pods of the installation is used. If that is empty, too, trust SameOwner permits
+	// everything, and trust Tenant permits no tolerations, RuntimeClasses and metadata keys, and a
+	// termination grace period of at most one hour.
 	Pods *PodPolicyApplyConfiguration `json:"pods,omitempty"`
 	// objects is the maximum number of objects of the consumer in each remote namespace, by the names
 	// of a ResourceQuota: count/<resource>.<group>, for example count/configmaps,
-	// services.loadbalancers and services.nodeports. At most 32. Numbers that are not listed use the
-	// value policy.objects of the installation. For what is not listed there, too, trust Tenant permits
-	// 100 ConfigMaps, 100 Secrets, 100 Services, 20 Ingresses, 100 objects of each other reflected kind,
-	// and no node ports and load balancers, and trust SameOwner any number.
+	// services.loadbalancers and services.nodeports. At most 32. A name that is not listed has the
+	// number in the value policy.objects of the installation. A name that is not listed there either
+	// has no maximum with trust SameOwner. With trust Tenant, the maximum is 100 ConfigMaps, 100
+	// Secrets, 100 Services, 20 Ingresses, 100 objects of each other reflected kind, no node ports and
+	// no load balancers.
 	Objects *v1.ResourceList `json:"objects,omitempty"`
-	// externalNames are the DNS names that Services of type ExternalName of the consumer may have, each
+	// externalNames are the DNS names that spec.externalName of the consumer's Services may have, each
 	// with at most one *, which stands for any characters, for example *.example.com. At most 64. If
 	// empty, the value policy.externalNames of the installation is used. If that is empty, too, trust
 	// Tenant permits none, and trust SameOwner any.
 	ExternalNames []string `json:"externalNames,omitempty"`
-	// network is what pods of the consumer reach, and from where they are reached. If empty, the value
-	// policy.network.access of the installation is used. If that is empty, too, it is Isolated with trust
-	// Tenant, and Open with trust SameOwner.
+	// network selects the permitted connections to and from pods of the consumer. If empty, the value
+	// policy.network.access of the installation is used. If that is empty, too, network is Isolated
+	// with trust Tenant, and Open with trust SameOwner.
 	Network *federationv1alpha1.NetworkAccess `json:"network,omitempty"`
 	// maxRemoteNamespaces is the maximum number of remote namespaces of the consumer, at least 1. If
 	// empty, the value policy.maxRemoteNamespaces of the installation is used. If that is empty, too, it
 	// is 20 with trust Tenant, and unlimited with trust SameOwner.
 	MaxRemoteNamespaces *int32 `json:"maxRemoteNamespaces,omitempty"`
-	// refusedPods is what happens to running pods of the consumer that a change of spec.trust or of pods
-	// refuses. The default is Keep.
+	// refusedPods determines what happens to running pods of the consumer that exceed the limits after
+	// a change of spec.trust or spec.incomingPolicy.pods. The default is Keep.
 	RefusedPods *federationv1alpha1.RefusedPodsPolicy `json:"refusedPods,omitempty"`
 }
 

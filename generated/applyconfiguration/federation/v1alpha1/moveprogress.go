@@ -35,23 +35,26 @@ type MoveProgressApplyConfiguration struct {
 	PhaseTime *v1.Time `json:"phaseTime,omitempty"`
 	// completionTime is the time at which the move ended. Empty while it runs.
 	CompletionTime *v1.Time `json:"completionTime,omitempty"`
-	// passes is how many times all files were compared and changed files copied. Online moves
-	// repeat this until few changes remain.
+	// passes is the number of completed passes; each compares all files and copies the changed ones.
+	// An online move has one to five passes before it evicts the pods, and one pass afterwards.
 	Passes *int32 `json:"passes,omitempty"`
 	// bytesTotal is the total size of the files of the source in bytes.
 	BytesTotal *int64 `json:"bytesTotal,omitempty"`
 	// bytesCopied is the size in bytes of the files that the target already has, at most
 	// bytesTotal.
 	BytesCopied *int64 `json:"bytesCopied,omitempty"`
-	// filesTotal is the number of files of the source.
+	// filesTotal is the number of paths in the source, including directories; a file with several hard
+	// links counts once per path.
 	FilesTotal *int64 `json:"filesTotal,omitempty"`
-	// filesCopied is the number of files that the target already has, at most filesTotal.
+	// filesCopied is the number of paths, including directories, that the target already has, at most
+	// filesTotal.
 	FilesCopied *int64 `json:"filesCopied,omitempty"`
 	// bytesPerSecond is the transfer rate of the current pass over the files, in bytes per second.
 	// 0 while no data is copied.
 	BytesPerSecond *int64 `json:"bytesPerSecond,omitempty"`
-	// remainingSeconds is the estimated time until the current pass over the files ends, in
-	// seconds. Empty if it is unknown.
+	// remainingSeconds is the estimated time until the first pass over the files ends, in seconds.
+	// Empty in later passes, whose changed files are not known in advance, and while no data is
+	// copied.
 	RemainingSeconds *int64 `json:"remainingSeconds,omitempty"`
 	// downtimeMilliseconds is the downtime of the move, in milliseconds: the time from the end of
 	// the last pod that mounted the claim until the claim was bound to the target. Empty until

@@ -23,9 +23,10 @@ type OffloadingPatchApplyConfiguration struct {
 	// only within the remote namespace. It cannot select single nodes, nodes with a role, or other
 	// namespaces.
 	Affinity *v1.Affinity `json:"affinity,omitempty"`
-	// tolerations are added to the tolerations of remote pods, at most 100. A key is required.
-	// Taints of nodes with a role, of virtual nodes, and taints of node.kubernetes.io and
-	// node.cloudprovider.kubernetes.io except not-ready and unreachable cannot be tolerated.
+	// tolerations are added to the tolerations of remote pods, at most 100. A key is required. Keys
+	// with the prefix node-role.kubernetes.io, node.kubernetes.io or node.cloudprovider.kubernetes.io,
+	// and the taint of virtual nodes, are refused; node.kubernetes.io/not-ready and
+	// node.kubernetes.io/unreachable are permitted.
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
 	// runtimeClassName is the RuntimeClass of remote pods. If it is not set, remote pods have the
 	// RuntimeClass of the local pod; the empty string selects the default runtime of the provider.

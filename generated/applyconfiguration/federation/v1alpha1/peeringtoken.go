@@ -19,8 +19,8 @@ import (
 // invitation. Deleting a PeeringToken invalidates its token if no consumer has used it.
 type PeeringTokenApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata. The common name in certificate requests of the
-	// consumer is the uid.
+	// metadata is the standard object metadata. Certificate requests of the consumer must have the uid
+	// as their common name.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec limits the use of the invitation, written by the administrator who creates the object.
 	// It cannot change.

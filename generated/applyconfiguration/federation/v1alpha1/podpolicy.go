@@ -8,19 +8,23 @@ package v1alpha1
 // PodPolicyApplyConfiguration represents a declarative configuration of the PodPolicy type for use
 // with apply.
 //
-// PodPolicy limits what pods of a consumer may set.
+// PodPolicy limits what pods of a consumer may set. In a ResourceOffer, an empty list permits
+// nothing, and an empty maxGracePeriodSeconds permits any grace period.
 type PodPolicyApplyConfiguration struct {
 	// tolerations are the keys of the taints that pods may tolerate, each with at most one *, which
-	// stands for any characters, for example nvidia.com/*. At most 64. Taints of Kubernetes, for
-	// example node.kubernetes.io/unreachable, are not affected.
+	// stands for any characters, for example nvidia.com/*. At most 64. Whatever the list contains, the
+	// taints node.kubernetes.io/not-ready and node.kubernetes.io/unreachable may be tolerated, and
+	// other taints of Kubernetes, of node roles and of virtual nodes may not.
 	Tolerations []string `json:"tolerations,omitempty"`
-	// runtimeClasses are the names of the RuntimeClasses that pods may use, the default first. At
-	// most 64. Pods without a RuntimeClass have the default. A list with only * permits all
-	// RuntimeClasses, and has no default. Empty permits none.
+	// runtimeClasses are the names of the RuntimeClasses that pods may use, the default first. At most
+	// 64. Pods without a RuntimeClass get the default. A list with only * permits all RuntimeClasses,
+	// and has no default.
 	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
-	// metadataKeys are keys of labels and annotations that pods and reflected objects may have although
-	// they control components of the provider, each with at most one *, which stands for any characters,
-	// for example sidecar.istio.io/*. At most 64. Other keys are not affected.
+	// metadataKeys permit labels and annotations of pods and reflected objects that are otherwise
+	// dropped or refused, because they control components of the provider, for example a service mesh.
+	// Each is a key with at most one *, which stands for any characters, for example
+	// sidecar.istio.io/*. At most 64. Labels and annotations that control no component are always
+	// permitted.
 	MetadataKeys []string `json:"metadataKeys,omitempty"`
 	// maxGracePeriodSeconds is the maximum of terminationGracePeriodSeconds of pods, in seconds, 30 to
 	// 2147483647. It limits how long pods delay the drain of a node.

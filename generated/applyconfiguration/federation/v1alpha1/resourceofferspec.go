@@ -51,8 +51,9 @@ type ResourceOfferSpecApplyConfiguration struct {
 	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
 	// without a claim. Empty permits none.
 	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
-	// pods informs the consumer about the limits for its pods. The provider enforces the limits of its
-	// ForeignCluster, whatever the offer states.
+	// pods informs the consumer about the limits for its pods. Empty means that there are none. The
+	// provider enforces the limits in its ForeignCluster and its installation, whatever the offer
+	// states.
 	Pods *PodPolicyApplyConfiguration `json:"pods,omitempty"`
 }
 

@@ -17,9 +17,10 @@ import (
 // ShadowPod is a pod of a consumer on a provider. A virtual kubelet of the consumer creates it in a
 // remote namespace, and the controllers of the provider create a remote pod of the same name from
 // it. They create the remote pod again if it is lost, also while the consumer is unreachable. A
-// ShadowPod is deleted with a grace period, like a Pod, and is removed after its remote pod. If its
-// status then contains the final status of the remote pod, it is removed a minute later, or when it
-// is deleted with a grace period of 0.
+// ShadowPod is deleted with a grace period, like a Pod, and exists at least until its remote pod is
+// deleted. If the status contains the final status of the remote pod, the ShadowPod exists for up
+// to a minute longer: until the consumer has read the status and deletes the ShadowPod with a grace
+// period of 0.
 type ShadowPodApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. Labels and annotations are copied to the remote

@@ -28,8 +28,9 @@ type ShadowPodStatusApplyConfiguration struct {
 	// was changed to request less, until the kubelet has resized the pod. The quota usage is the
 	// larger of the allocated and the requested amount. Empty when no such resize is pending.
 	AllocatedResources *v1.ResourceList `json:"allocatedResources,omitempty"`
-	// conditions are PodCreated, which is False while the provider refuses to create the remote
-	// pod, and PodResized, which is False while the provider refuses to resize it.
+	// conditions are PodCreated, which is False while the provider refuses to create the remote pod;
+	// PodResized, which is False while the provider refuses to resize it; and PodPermitted, which is
+	// False while the running remote pod exceeds the limits for pods of the consumer.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

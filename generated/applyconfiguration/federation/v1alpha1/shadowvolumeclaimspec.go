@@ -32,9 +32,10 @@ type ShadowVolumeClaimSpecApplyConfiguration struct {
 	// in status.fence which pods, apart from the movers, still use the volume. Empty means that no
 	// move locks the volume.
 	Fence *string `json:"fence,omitempty"`
-	// existing is true if the claim had a volume before. The provider then uses its existing claim
-	// of this name, or the volume that its administrator prepared for the claim, and never
-	// provisions an empty volume. The default is false. It cannot change.
+	// existing is true if the provider already stores the data of the claim. The provider then uses
+	// its existing PersistentVolumeClaim of this name, or a PersistentVolume whose claimRef an
+	// administrator set to the claim, and never provisions an empty volume. The default is false. It
+	// cannot change.
 	Existing *bool `json:"existing,omitempty"`
 }
 

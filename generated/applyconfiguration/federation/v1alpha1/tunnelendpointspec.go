@@ -37,7 +37,8 @@ type TunnelEndpointSpecApplyConfiguration struct {
 	// Empty with mode OutOfBand.
 	Control []federationv1alpha1.TunnelControl `json:"control,omitempty"`
 	// reach selects which local pods the peer reaches. With Offloaded, the peer reaches the addresses
-	// in the TunnelReach of the same name, and no pod while there is none. Empty means All.
+	// in the TunnelReach of the same name, and no pod while that TunnelReach does not exist. Empty
+	// means All.
 	Reach *federationv1alpha1.ReachMode `json:"reach,omitempty"`
 }
 

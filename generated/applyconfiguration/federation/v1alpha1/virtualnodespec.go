@@ -40,9 +40,9 @@ type VirtualNodeSpecApplyConfiguration struct {
 	// If a provider has several virtual nodes, only the reflection of the oldest VirtualNode
 	// applies. If empty, the defaults are used.
 	Reflection *VirtualNodeReflectionApplyConfiguration `json:"reflection,omitempty"`
-	// offloadingPatch changes the remote pods of the virtual node. A change of excludedLabels,
-	// excludedAnnotations, or additional tolerations applies to running pods; any other change
-	// applies only to new pods.
+	// offloadingPatch changes the remote pods of the virtual node. Changes of excludedLabels and
+	// excludedAnnotations, and added tolerations, apply to running pods; all other changes apply only
+	// to new pods.
 	OffloadingPatch *OffloadingPatchApplyConfiguration `json:"offloadingPatch,omitempty"`
 }
 

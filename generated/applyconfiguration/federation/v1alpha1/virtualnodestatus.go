@@ -24,13 +24,13 @@ type VirtualNodeStatusApplyConfiguration struct {
 	// provider offers them, the local cluster serves them, and its virtual kubelets may read them.
 	ReflectedKinds []v1.GroupVersionResource `json:"reflectedKinds,omitempty"`
 	// ingressClasses are the IngressClasses of the offer, which reflected Ingresses may use. A
-	// reflected Ingress has the first class if its own class is not in the list. Empty means that
-	// reflected Ingresses have no class, and that the provider selects it.
+	// reflected Ingress has the first class if the class of the local Ingress is not in the list. If
+	// empty, reflected Ingresses have no class, and get the default IngressClass of the provider.
 	IngressClasses []string `json:"ingressClasses,omitempty"`
-	// loadBalancerClasses are the load balancer classes of the offer, which reflected Services of
-	// type LoadBalancer may use. A reflected Service has the first class if its own class is not in
-	// the list. Empty means that reflected Services have no class, and that the provider selects
-	// it.
+	// loadBalancerClasses are the load balancer classes of the offer, which reflected Services of type
+	// LoadBalancer may use. A reflected Service has the first class if the class of the local Service
+	// is not in the list. If empty, reflected Services have no class, and get the default load
+	// balancer of the provider.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
 	// network describes how addresses are remapped. Empty unless networking of the ForeignCluster
 	// is Tunnel. With Flat, addresses are the same in both clusters. With None, remote pods have no
