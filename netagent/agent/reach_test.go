@@ -77,7 +77,7 @@ func TestReachOfAPeerIsTranslated(t *testing.T) {
 }
 
 // During an upgrade, the API server may serve no TunnelReaches yet. A gateway starts without them, and computes no
-// state without them if a tunnel needs them.
+// state without them if a tunnel needs them. The ranges, by which it opens its sockets, do not depend on them.
 func TestGatewayAwaitsTheTunnelReachesThatItNeeds(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -87,7 +87,9 @@ func TestGatewayAwaitsTheTunnelReachesThatItNeeds(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			te := milan()
 			te.Namespace, te.Spec.Reach = "liqo", test.reach
-			federation := fedfake.NewClientset(te)
+			info := &v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}}
+			info.Status.Ranges = []v1alpha1.ClusterRange{{Use: v1alpha1.RangeOfPods, CIDR: "fd00:10:244::/56"}}
+			federation := fedfake.NewClientset(te, info)
 			var served atomic.Bool
 			federation.PrependReactor("list", "tunnelreaches", func(clienttesting.Action) (bool, runtime.Object, error) {
 				if !served.Load() {
@@ -109,6 +111,9 @@ func TestGatewayAwaitsTheTunnelReachesThatItNeeds(t *testing.T) {
 			}
 			if _, err := s.Objects(); (err != nil) != test.fails {
 				t.Errorf("without TunnelReaches: %v", err)
+			}
+			if pods := s.Ranges().Pods; len(pods) != 1 || !pods[0].Addr().Is6() {
+				t.Errorf("without TunnelReaches, the ranges of pods are %v", pods)
 			}
 			served.Store(true)
 			for {

@@ -186,11 +186,8 @@ func (s *Sources) Start(watching, working context.Context) bool {
 // Objects returns the cached objects, without Active, which the caller must set. It fails if a cache cannot be
 // read, or while a tunnel needs the TunnelReaches and they are not cached.
 func (s *Sources) Objects() (Objects, error) {
-	info, err := s.infos.Get(v1alpha1.ClusterInfoName)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return Objects{}, err
-	}
-	o := Objects{Ranges: netmap.RangesOf(info)}
+	o := Objects{Ranges: s.Ranges()}
+	var err error
 	if o.TunnelEndpoints, err = s.endpoints.List(labels.Everything()); err != nil {
 		return Objects{}, err
 	}
@@ -231,9 +228,15 @@ func restricted(te *v1alpha1.TunnelEndpoint) bool {
 // context working ends before that.
 func (s *Sources) AwaitRanges(working context.Context) bool {
 	return wait.PollUntilContextCancel(working, time.Second, true, func(context.Context) (bool, error) {
-		info, err := s.infos.Get(v1alpha1.ClusterInfoName)
-		return err == nil && len(netmap.RangesOf(info).Pods) > 0, nil
+		return len(s.Ranges().Pods) > 0, nil
 	}) == nil
+}
+
+// Ranges returns the ranges in the cached ClusterInfo named local. They are empty until it is cached.
+func (s *Sources) Ranges() netmap.Ranges {
+	// A lister fails only if the object is not cached.
+	info, _ := s.infos.Get(v1alpha1.ClusterInfoName)
+	return netmap.RangesOf(info)
 }
 
 // Removed reports whether the agent's workload was deleted, so that the agent will not be started again and must

@@ -148,7 +148,5 @@ func (g *Gateway) inside(network string, port int) (conn net.PacketConn, err err
 }
 
 func (g *Gateway) hasIPv6() bool {
-	// After an error, for example because TunnelReaches are not cached yet, hasIPv6 returns false.
-	o, _ := g.sources.Objects()
-	return slices.ContainsFunc(o.Ranges.Pods, func(p netip.Prefix) bool { return p.Addr().Is6() })
+	return slices.ContainsFunc(g.sources.Ranges().Pods, func(p netip.Prefix) bool { return p.Addr().Is6() })
 }
