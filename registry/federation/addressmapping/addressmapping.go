@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addressmapping serves AddressMappings, and allocates the ranges that replace the mapped ones.
+// Package addressmapping serves AddressMappings, and allocates the range that replaces each mapped one.
 package addressmapping
 
 import (
@@ -62,7 +62,7 @@ var kind = resource.Kind[*federation.AddressMapping, federation.AddressMappingSp
 	},
 }
 
-// New returns the storage of AddressMappings, which have no status. addresses allocates their ranges. It fails if the
+// New returns the storage of AddressMappings, which have no status. addresses allocates their ranges. New fails if the
 // etcd storage cannot be configured.
 func New(
 	scheme *runtime.Scheme, getter generic.RESTOptionsGetter, addresses *addressrange.Addresses,

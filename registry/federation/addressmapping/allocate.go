@@ -46,7 +46,8 @@ func (r *REST) Create(
 	return created, err
 }
 
-// Update changes ports or metadata of a mapping. Server-side apply may create one, like Create.
+// Update changes ports or metadata of a mapping. Server-side apply creates a mapping that does not exist, with the same
+// errors as Create.
 func (r *REST) Update(
 	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions,
@@ -92,8 +93,9 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 	return finish, nil
 }
 
-// requestOf returns the allocation request for a mapping. A CIDR may keep its own range, unless spec.remap is true. An
-// address may not, because it does not belong to a range of this cluster.
+// requestOf returns the allocation request for a mapping. If spec.mapped is set, the request permits only that range.
+// Otherwise a CIDR is mapped to itself if it is free, unless spec.remap is true. An address is always replaced by
+// another one, because it does not belong to a range of this cluster.
 func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error) {
 	request := addressrange.Request{Pool: spec.Pool}
 	request.Chance = rand.Uint32()

@@ -13,10 +13,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// admissionCommand returns the shell command with which an administrator of the provider admits this cluster in-band.
-// name and id are the name and the ID of this cluster. The command is empty unless cluster has mode InBand, an outgoing
-// peering, and the gateway of this cluster in its status. It contains no secret. Its quoted argument contains no single
-// quote.
+// admissionCommand returns the shell command with which an administrator of the provider admits the local cluster
+// in-band. cluster is the ForeignCluster of the provider; name and id are the name and the ID of the local cluster. The
+// result is empty unless cluster has mode InBand, an outgoing peering and, in its status, the local gateway. It
+// contains no secret, and its quoted argument contains no single quote.
 func admissionCommand(cluster *federation.ForeignCluster, name, id string) string {
 	gateway := cluster.Status.Gateway
 	if cluster.Spec.Mode != federation.PeeringInBand || cluster.Spec.Outgoing != federation.PeeringEnabled ||

@@ -20,8 +20,8 @@ import (
 
 type kind = resource.Kind[*federation.ForeignCluster, federation.ForeignClusterSpec, federation.ForeignClusterStatus]
 
-// Kind returns the definition of ForeignClusters. trust is spec.trust of new objects without one. plans reads the
-// VirtualVolumes about which deletions and updates warn.
+// Kind returns the definition of ForeignClusters. trust is the spec.trust of new objects that specify none. plans reads
+// the VirtualVolumes and ShadowPods that warnings about updates and deletions list.
 func Kind(trust federation.PeeringTrust, plans plan.Reader) kind {
 	return kind{
 		Resource: "foreignclusters", Singular: "foreigncluster", ShortNames: []string{"fc"},

@@ -26,7 +26,7 @@ import (
 // undoTimeout is the maximum time to undo the change of a Secret after a failed request.
 const undoTimeout = 10 * time.Second
 
-// invitations stores the tokens of accepted invitations in Secrets of the namespace of invitations. A Secret is created
+// invitations stores the tokens of accepted invitations in Secrets of the invitation namespace. A Secret is created
 // before its ForeignCluster, so it has no owner reference. The foreigncluster controller deletes it.
 type invitations struct {
 	secrets corev1client.SecretInterface
@@ -67,9 +67,9 @@ func (i invitations) compare(ctx context.Context, cluster, token string) (compar
 	}
 }
 
-// store stores the token of a cluster, and returns a function that undoes this. If another token is stored, it replaces
-// that token only if replace is true. Otherwise it fails with Conflict, because the stored token may belong to a
-// concurrent request.
+// store stores the token of a cluster, and returns a function that undoes this. If another token is stored already,
+// store replaces it if replace is true. If replace is false, store fails with Conflict, because a concurrent request
+// may have stored that token.
 func (i invitations) store(
 	ctx context.Context, cluster, token string, replace bool, dryRun []string,
 ) (undoFunc, error) {

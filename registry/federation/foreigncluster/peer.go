@@ -30,7 +30,7 @@ type PeerREST struct {
 }
 
 // NewPeerREST returns the subresource peer. clusters is the store of ForeignClusters, secrets are the Secrets of the
-// installation namespace, and plans computes the plans of dry runs.
+// invitation namespace, and plans computes the plans of dry runs.
 func NewPeerREST(clusters subresource.Parent, secrets corev1client.SecretInterface, plans plan.Reader) *PeerREST {
 	return &PeerREST{clusters: clusters, invitations: invitations{secrets: secrets}, plans: plans}
 }
@@ -41,8 +41,8 @@ func (r *PeerREST) New() runtime.Object { return &federation.Peering{} }
 // Destroy does nothing: the store belongs to the parent resource.
 func (r *PeerREST) Destroy() {}
 
-// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the uid and
-// resourceVersion of a POST, which are its preconditions.
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate returns true: the API server must not drop uid and
+// resourceVersion from the body of a POST, because they are preconditions.
 func (r *PeerREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
 // Get returns the Peering of a ForeignCluster.
@@ -99,7 +99,8 @@ func (r *PeerREST) Create(
 
 // change is the effect of a request on a ForeignCluster.
 type change struct {
-	// current is the ForeignCluster before the request, and requested after it; nil if it does not exist.
+	// current is the ForeignCluster before the request, nil if none existed. requested is the ForeignCluster after the
+	// request, nil if the request deletes it.
 	current, requested *federation.ForeignCluster
 	// token is true if the request stores a new invitation token.
 	token bool
@@ -203,7 +204,8 @@ func (r *PeerREST) acceptExisting(
 			found = append(found, subresource.Difference{Field: "spec.token",
 				Message: "is not the token of the accepted invitation"})
 		}
-		// A controller deletes the Secret once the provider accepted the identity.
+		// A controller deletes the Secret once the provider accepted the identity. A missing Secret then does not mean that
+		// the token differs.
 		accepted := outgoing && cluster.Status.Authentication == federation.PeeringEstablished
 		keep = kept != same && !(kept == absent && accepted)
 	}
@@ -315,8 +317,9 @@ func (r *PeerREST) Delete(
 	return answer, gone, err
 }
 
-// leave disables the outgoing peering if incoming is true, and sets spec.disconnectTimeoutSeconds to the grace period
-// of the request, if any. It returns the changed ForeignCluster.
+// leave sets spec.disconnectTimeoutSeconds to the grace period of the request, if any. If incoming is true, the
+// ForeignCluster is not going to be deleted, so leave also disables the outgoing peering. It returns the changed
+// ForeignCluster.
 func (r *PeerREST) leave(
 	ctx context.Context, cluster *federation.ForeignCluster, incoming bool, options *metav1.DeleteOptions,
 ) (*federation.ForeignCluster, error) {
@@ -360,7 +363,7 @@ func (r *PeerREST) get(
 }
 
 // disconnectTimeout returns the gracePeriodSeconds of a DELETE as a value for spec.disconnectTimeoutSeconds. It fails
-// with Invalid if the value does not fit into 32 bits. name is the ForeignCluster in the error.
+// with Invalid if the value does not fit into 32 bits. name is the name of the ForeignCluster, for the error.
 func disconnectTimeout(name string, seconds int64) (int32, error) {
 	if timeout := int32(seconds); int64(timeout) == seconds {
 		return timeout, nil

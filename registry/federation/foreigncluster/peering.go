@@ -203,7 +203,7 @@ func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignC
 	if incoming := peering.Spec.Incoming; incoming != "" && incoming != cluster.Spec.Incoming &&
 		(incoming != federation.PeeringEnabled || peering.Spec.Mode != federation.PeeringInBand) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "incoming"),
-			"may only be set to Enabled, with spec.mode InBand: make other changes to the ForeignCluster"))
+			"can only be set to Enabled, and only with spec.mode InBand: for any other value, update the ForeignCluster"))
 	}
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(peeringKind, cluster.Name, errs)

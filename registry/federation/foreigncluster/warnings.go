@@ -87,7 +87,8 @@ func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *fed
 	}
 }
 
-// beyondLimits returns a warning about the pods of a consumer that its limits would refuse.
+// beyondLimits returns a warning about the running pods of a consumer that the limits in cluster, its ForeignCluster,
+// would refuse. It returns none if no pod is refused, or if the pods cannot be read in time.
 func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.ForeignCluster) []string {
 	external := &v1alpha1.ForeignCluster{}
 	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(cluster, external, nil); err != nil {

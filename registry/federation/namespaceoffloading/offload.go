@@ -46,8 +46,8 @@ func (r *OffloadREST) New() runtime.Object { return &federation.Offload{} }
 // Destroy does nothing: the store belongs to the parent resource.
 func (r *OffloadREST) Destroy() {}
 
-// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the uid and
-// resourceVersion of a POST, which are its preconditions.
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate returns true: the API server must not drop uid and
+// resourceVersion from the body of a POST, because they are preconditions.
 func (r *OffloadREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
 // Get returns the Offload of a NamespaceOffloading.
@@ -85,8 +85,8 @@ func (r *OffloadREST) Create(
 	if err != nil {
 		return nil, err
 	}
-	// New pods are placed by this label. A controller sets it, too, but possibly after pods that are created right
-	// after this request.
+	// Admission places new pods only in namespaces with this label. A controller sets the label, too, but may be too late
+	// for pods that are created right after this request.
 	if err := r.label(ctx, change.offloading.Namespace, options); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,8 @@ func (r *OffloadREST) Create(
 // change is the effect of a request on a NamespaceOffloading.
 type change struct {
 	offloading *federation.NamespaceOffloading
-	// current is the spec before the request, and requested after it; nil if the namespace is not offloaded.
+	// current is the spec before the request, and requested is the spec after it. A nil spec means that the namespace is
+	// not offloaded.
 	current, requested *federation.NamespaceOffloadingSpec
 }
 

@@ -63,8 +63,8 @@ func surroundings(
 		}
 		if requested.PodOffloadingStrategy == federation.Remote && current.PodOffloadingStrategy != federation.Remote {
 			if count, err := plans.BoundLocally(ctx, offloading.Namespace); err == nil && count > 0 {
-				all = append(all, fmt.Sprintf("spec.podOffloadingStrategy: with Remote, %d pod(s) stay pending that mount "+
-					"claims of other storage classes than the virtual one, since their data is in this cluster: use "+
+				all = append(all, fmt.Sprintf("spec.podOffloadingStrategy: with Remote, %d pod(s) stay pending, because they "+
+					"mount claims of other storage classes than the virtual one, whose data is in this cluster: use "+
 					"LocalAndRemote, or claims of the virtual storage class", count))
 			}
 		}
@@ -81,7 +81,8 @@ func surroundings(
 			}
 			all = append(all,
 				fmt.Sprintf("spec.enforcement: Warn leaves %s%d pod(s) of the namespace on nodes that the spec does not "+
-					"allow, or waiting for nodes of an earlier spec: restart them (kubectl rollout restart), or use Evict",
+					"allow, or waiting for nodes that only an earlier spec allowed: restart them "+
+					"(kubectl rollout restart), or use Evict",
 					atLeast, count))
 		}
 		return all
@@ -106,8 +107,8 @@ var outcomes = map[federation.UnoffloadPolicy]string{
 	federation.UnoffloadDelete: "their data is deleted",
 }
 
-// volumeWarnings returns a warning for each provider that stores volumes of the namespace and that requested no longer
-// selects. A nil requested selects none.
+// volumeWarnings returns a warning for each provider that stores volumes of the namespace, and that the spec current
+// selects but the spec requested does not. If requested is nil, it selects no provider.
 func volumeWarnings(
 	ctx context.Context, plans plan.Reader, namespace string, current, requested *federation.NamespaceOffloadingSpec,
 ) []string {

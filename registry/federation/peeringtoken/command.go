@@ -74,8 +74,8 @@ func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// command returns a POSIX shell command that POSTs a Peering. It prints the body with the shell builtin printf, so that
-// the token does not appear in the arguments of a process.
+// command returns a POSIX shell command that POSTs a Peering. The shell command prints the body with the builtin
+// printf, so that the token does not appear in the arguments of a process.
 func command(peering *federation.Peering) (string, error) {
 	versioned := &v1alpha1.Peering{}
 	if err := v1alpha1.Convert_federation_Peering_To_v1alpha1_Peering(peering, versioned, nil); err != nil {

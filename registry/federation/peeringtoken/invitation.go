@@ -70,13 +70,13 @@ func (r *InvitationREST) New() runtime.Object { return &federation.Invitation{} 
 // Destroy does nothing: the store belongs to the parent resource.
 func (r *InvitationREST) Destroy() {}
 
-// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the uid and
-// resourceVersion of a POST, which are its preconditions.
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate returns true: the API server must not drop uid and
+// resourceVersion from the body of a POST, because they are preconditions.
 func (r *InvitationREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool {
 	return true
 }
 
-// Create returns the invitation of a PeeringToken. It can be requested repeatedly until the invitation is used or
+// Create returns the invitation of a PeeringToken. A client can request the invitation repeatedly until it is used or
 // expires; each response has a new token of the same ServiceAccount. A dry run creates no ServiceAccount and returns no
 // token.
 func (r *InvitationREST) Create(
@@ -121,9 +121,9 @@ func (r *InvitationREST) Create(
 	return invitation, fill(invitation, r.provider, token, secret, expiry)
 }
 
-// refuse returns the reason why no invitation can be issued, nil if it can. The error is Conflict if the PeeringToken
-// was used or is being deleted or this cluster has no Server, ResourceExpired after expiry, and TooManyRequests until
-// the gateway is published.
+// refuse returns nil if an invitation can be issued, and otherwise an API error with the reason: Conflict if the
+// PeeringToken was used or is being deleted, or if an out-of-band invitation has no Server; ResourceExpired after
+// expiry; TooManyRequests for an in-band invitation until the gateway is published.
 func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time) error {
 	conflict := func(why string) error {
 		return apierrors.NewConflict(invitationResource, token.Name, errors.New(why))
@@ -169,8 +169,8 @@ func (r *InvitationREST) ensureAccount(ctx context.Context, token *federation.Pe
 	return nil
 }
 
-// requestToken returns a new token of the invitation's ServiceAccount, and the time at which the invitation expires.
-// That is the expiry of the token if the API server shortened it.
+// requestToken returns a new token of the invitation's ServiceAccount, and the time at which the invitation expires:
+// expiry, or the expiration of the token if the API server made it earlier.
 func (r *InvitationREST) requestToken(
 	ctx context.Context, token *federation.PeeringToken, expiry time.Time,
 ) (string, time.Time, error) {

@@ -34,7 +34,7 @@ var Kind = resource.Kind[*federation.PeeringToken, federation.PeeringTokenSpec, 
 	Max:                  maxTokens,
 	Warnings:             warnings,
 	Columns: store.Table[*federation.PeeringToken]{
-		{Name: "Consumer", Description: "cluster ID of the consumer that used the invitation, or that it is limited to",
+		{Name: "Consumer", Description: "cluster ID of the consumer that used the invitation, or of the only one that may",
 			Cell: func(t *federation.PeeringToken) any {
 				switch {
 				case t.Status.UsedBy != "":

@@ -10,10 +10,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// longInvitation is the longest lifetime without a warning of an invitation that any cluster can use.
+// longInvitation is the maximum lifetime of an invitation for any cluster; a longer one causes a warning.
 const longInvitation = 24 * time.Hour
 
-// warnings returns a warning if any cluster can use the invitation, and for longer than longInvitation.
+// warnings returns a warning if the lifetime of an invitation that any cluster can use exceeds longInvitation.
 func warnings(token *federation.PeeringToken) []string {
 	if token.Spec.ConsumerClusterID != "" || token.Spec.ExpirationSeconds == nil {
 		return nil

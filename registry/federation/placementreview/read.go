@@ -45,8 +45,8 @@ type Reader struct {
 	controllers  string
 }
 
-// NewReader returns a Reader. client is a client of kube-apiserver, federation is a client of this server, and
-// informers are its informers, which the caller starts. namespace is the installation namespace.
+// NewReader returns a Reader. client is a client of kube-apiserver, federation is a client of the federation API, and
+// informers are informers of that API, which the caller starts. namespace is the installation namespace.
 func NewReader(
 	client kubernetes.Interface, federation versioned.Interface, informers externalversions.SharedInformerFactory,
 	namespace string,
@@ -154,8 +154,8 @@ func (r Reader) claimsOf(ctx context.Context, namespace string, pod *corev1.Pod)
 type claimReader struct {
 	Reader
 	namespace string
-	// provisioners has the provisioners of the StorageClasses that were read, by class name. It is empty for a class
-	// that does not exist.
+	// provisioners has the provisioners of the StorageClasses that were read, by class name. A class that does not exist
+	// has an empty provisioner.
 	provisioners map[string]string
 }
 

@@ -64,7 +64,7 @@ func (c *creation[P, Q, T, S]) reserve(ctx context.Context, obj runtime.Object) 
 // consumerKey is the context key of the consumer of a request.
 type consumerKey struct{}
 
-// context returns a context from which a strategy can read the consumer with Consumer.
+// context returns a context from which the function Consumer returns the consumer to a strategy.
 func (c *creation[P, Q, T, S]) context(ctx context.Context) context.Context {
 	if !c.remote {
 		return ctx
@@ -73,8 +73,8 @@ func (c *creation[P, Q, T, S]) context(ctx context.Context) context.Context {
 }
 
 // Consumer returns the consumer whose quota a new object uses; false if it uses none. A strategy writes the consumer
-// into the status of the object, because the labels of the namespace can change, but a reservation must be released in
-// the same ledger.
+// into the status of the object, because the labels of the namespace can change, but an object must use quota in the
+// same ledger until it is deleted.
 func Consumer(ctx context.Context) (string, bool) {
 	consumer, ok := ctx.Value(consumerKey{}).(string)
 	return consumer, ok

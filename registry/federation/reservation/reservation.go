@@ -4,13 +4,13 @@
 // Package reservation serves objects that use the quota of a consumer. It reserves the requested amount in a ledger
 // before an object is stored.
 //
-// A quota must hold with any number of concurrent requests, API servers and crashes. But a transaction of etcd covers
-// one key, and each object has its own. So each consumer has one ledger, which is changed by compare-and-swap. It
-// contains reservations for objects that are about to be stored, and the minimum revision of the stored objects from
-// which usage is computed. Each server computes usage from a watch of these objects. A decision is valid only for the
-// ledger and the revision that it was based on, so two servers cannot reserve the same amount. Usage is never decreased
-// explicitly: a deleted object is no longer in the sum. A crash leaves a reservation, which is released later; it never
-// causes an exceeded quota. ADR 11 explains the design.
+// A quota must hold with any number of concurrent requests, API servers and crashes. But the storage of an API server
+// writes one key at a time, and each object has its own key. So each consumer has one ledger, which is changed by
+// compare-and-swap. It contains reservations for objects that are about to be stored, and the minimum revision of the
+// stored objects from which usage is computed. Each server computes usage from a watch of these objects. A decision is
+// valid only for the ledger and the revision that it was based on, so two servers cannot reserve the same amount. Usage
+// is never decreased explicitly: a deleted object is no longer in the sum. A crash leaves a reservation, which is
+// released later; it never causes an exceeded quota. ADR 11 explains the design.
 //
 // Its subpackages are the ledgers (ledger), the quota of shadow pods (podquota), the quota of shadow volume claims
 // (storagequota), the ResourceOffers that define both quotas (offers), and the ranges of AddressPools (addressrange).
@@ -35,8 +35,8 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// ConsumerOf returns the consumer of a remote namespace, which is the name of its ForeignCluster. remote is false for
-// any other namespace, in which objects use no quota.
+// ConsumerOf returns the name of the ForeignCluster of the consumer that a remote namespace belongs to. remote is false
+// for any other namespace, in which objects use no quota.
 type ConsumerOf func(ctx context.Context, namespace string) (consumer string, remote bool, err error)
 
 // Kind defines how objects of type P reserve quota in a ledger. Q is the type of the amount that an object requests,
@@ -80,7 +80,7 @@ func (r *REST[P, Q, T, S]) Tend(ctx context.Context) {
 	r.ledgers.Regularly(ctx, func(ctx context.Context) {
 		for _, obj := range r.ledgers.Unassigned() {
 			if err := r.attribute(ctx, obj); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Unable to count an object, will retry",
+				klog.FromContext(ctx).Error(err, "Unable to set the consumer of an object, will retry",
 					"resource", r.kind.Resource, "object", obj)
 			}
 		}
@@ -130,7 +130,7 @@ func (r *REST[P, Q, T, S]) Create(ctx context.Context, obj runtime.Object, creat
 }
 
 // Update updates an object if its additional request does not exceed the quota of its consumer. It fails with the error
-// of Kind.Refusal otherwise. Server-side apply may create an object.
+// of Kind.Refusal otherwise. Server-side apply creates an object that does not exist, with the same errors as Create.
 func (r *REST[P, Q, T, S]) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo,
 	createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions,

@@ -14,7 +14,8 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// maxPools is the maximum number of AddressPools, because each allocation reads all of them. A cluster uses two.
+// maxPools is the maximum number of AddressPools, because each allocation reads all of them. With the value
+// network.enabled, an installation has two: default and external.
 const maxPools = 64
 
 // AddressPools is the definition of AddressPools, from which the ranges of AddressMappings are allocated.

@@ -60,7 +60,8 @@ type Kind[P strategy.Object, S, U any] struct {
 	Together store.Together
 	// Changed is called after an object was updated or removed, possibly twice for the same removal. It may be nil.
 	Changed func(obj runtime.Object, removed bool)
-	// Dependent describes the dependent of an object that a deletion must not orphan. Empty allows orphans.
+	// Dependent describes, in an error, the dependent that the deletion of an object must not orphan, for example "the pod
+	// of a shadow pod". If it is empty, deletions may orphan dependents.
 	Dependent string
 }
 

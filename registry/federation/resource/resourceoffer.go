@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// ResourceOffers is the definition of ResourceOffers. On the provider, which writes it, a ResourceOffer is in a tenant
-// namespace: such an object is local.
+// ResourceOffers is the definition of ResourceOffers. A provider writes its offers into tenant namespaces. So this
+// cluster wrote an offer in a tenant namespace, and a peer wrote any other one.
 var ResourceOffers = Kind[*federation.ResourceOffer, federation.ResourceOfferSpec, federation.ResourceOfferStatus]{
 	Resource: "resourceoffers", Singular: "resourceoffer", ShortNames: []string{"ro"},
 	New:        func() runtime.Object { return &federation.ResourceOffer{} },
@@ -37,7 +37,7 @@ var ResourceOffers = Kind[*federation.ResourceOffer, federation.ResourceOfferSpe
 		},
 		func(o *federation.ResourceOffer) corev1.ResourceList { return o.Spec.Resources },
 	), store.Column[*federation.ResourceOffer]{
-		Name: "Shape", Wide: true, Description: "whether the offer is Aggregate, or PerNode with single nodes",
+		Name: "Shape", Wide: true, Description: "whether the offer is Aggregate, or PerNode with a list of nodes",
 		Cell: func(o *federation.ResourceOffer) any {
 			if len(o.Spec.Nodes) > 0 {
 				return string(federation.OfferPerNode)

@@ -11,7 +11,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// TunnelReaches is the definition of TunnelReaches. Each has the addresses of the pods that one peer reaches.
+// TunnelReaches is the definition of TunnelReaches. Each has the addresses of the local pods that one peer reaches.
 var TunnelReaches = Kind[*federation.TunnelReach, federation.TunnelReachSpec, struct{}]{
 	Resource: "tunnelreaches", Singular: "tunnelreach", ShortNames: []string{"tr"},
 	New:        func() runtime.Object { return &federation.TunnelReach{} },

@@ -101,9 +101,9 @@ func (r *IdentityREST) Create(
 	return updated, err
 }
 
-// held returns the IdentityRequest of the user's current identity. The user name of a certificate identifies it; a user
-// with a ServiceAccount token names it in the certificate request. It fails with Forbidden if the identity does not
-// belong to the namespace of the request.
+// held returns the IdentityRequest of the user's current identity. A certificate names the identity as its user; a user
+// with a ServiceAccount token names the identity in the certificate request. held fails with Forbidden if the identity
+// does not belong to the namespace of the request.
 func (r *IdentityREST) held(
 	ctx context.Context, name string, request *federation.IdentityRequest,
 ) (*federation.IdentityRequest, error) {

@@ -16,11 +16,11 @@ import (
 )
 
 // maxRequests is the maximum number of ResourceRequests in a namespace, so that a consumer cannot fill etcd. A provider
-// answers one.
+// answers only one of them.
 const maxRequests = 16
 
-// Kind is the definition of ResourceRequests. On the consumer, which writes it, a ResourceRequest is in a peer
-// namespace: such an object is local.
+// Kind is the definition of ResourceRequests. A consumer writes its requests into peer namespaces. So this cluster
+// wrote a request in a peer namespace, and a peer wrote any other one.
 var Kind = resource.Kind[*federation.ResourceRequest, federation.ResourceRequestSpec, federation.ResourceRequestStatus]{
 	Resource: "resourcerequests", Singular: "resourcerequest", ShortNames: []string{"rr"},
 	New:        func() runtime.Object { return &federation.ResourceRequest{} },

@@ -22,17 +22,17 @@ import (
 // for example of finalizers, would change the value.
 type onlyJSON struct{ runtime.NegotiatedSerializer }
 
-// DecoderToVersion returns a decoder that fails for such objects. It checks an object before its conversion, because
-// the error names the field in the version of the request.
+// DecoderToVersion returns a decoder that fails for objects with values that JSON cannot represent. It checks an object
+// before converting it, so that the error has the path of the field in the version of the request.
 func (s onlyJSON) DecoderToVersion(decoder runtime.Decoder, version runtime.GroupVersioner) runtime.Decoder {
 	return s.NegotiatedSerializer.DecoderToVersion(jsonDecoder{decoder}, version)
 }
 
 type jsonDecoder struct{ runtime.Decoder }
 
-// Decode decodes an object. It fails if the request requires a kind of this API, which is in defaults, and the object
-// has another one. It also fails, with the path, for a field that JSON cannot represent. A strict decoding error has
-// the nearest known field of each unknown field.
+// Decode decodes an object. defaults is the kind that the request requires; if it is a kind of this API, Decode fails
+// for an object of another kind. Decode also fails for a field that JSON cannot represent, with the path of the field.
+// A strict decoding error suggests the nearest known field for each unknown one.
 func (d jsonDecoder) Decode(
 	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
 ) (runtime.Object, *schema.GroupVersionKind, error) {

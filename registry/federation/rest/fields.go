@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/apiserver/nearest"
 )
 
-// suggestFields returns the error of decoding an object. In a strict decoding error, the nearest field of the same
-// struct follows each unknown field.
+// suggestFields returns err, the error of decoding object. In a strict decoding error, it adds a suggestion to each
+// unknown field: the field of the same struct with the nearest name.
 func suggestFields(object runtime.Object, err error) error {
 	strict, ok := runtime.AsStrictDecodingError(err)
 	if !ok || object == nil {
@@ -25,7 +25,7 @@ func suggestFields(object runtime.Object, err error) error {
 	problems := slices.Clone(strict.Errors())
 	for i, problem := range problems {
 		var path string
-		// The type of the error has a path too, but not whether the field is unknown or a duplicate.
+		// The type of the error also contains the path, but does not distinguish unknown fields from duplicate ones.
 		if _, err := fmt.Sscanf(problem.Error(), "unknown field %q", &path); err != nil {
 			continue
 		}
@@ -36,8 +36,9 @@ func suggestFields(object runtime.Object, err error) error {
 	return runtime.NewStrictDecodingError(problems)
 }
 
-// nearestField returns the JSON name that is nearest to the last name of a path, for example spec.items[0].nam. It is
-// empty if none is near, or if the path contains a key of a map with a dot.
+// nearestField returns the JSON name of a field that is nearest to the last name of a path, for example name for
+// spec.items[0].nam. It returns an empty string if no name is near, or if the path contains a map key that contains a
+// dot.
 func nearestField(of reflect.Type, path string) string {
 	names := strings.Split(path, ".")
 	for i, name := range names {

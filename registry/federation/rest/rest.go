@@ -84,7 +84,7 @@ type StorageProvider struct {
 	// AdvertisedCA is the PEM-encoded CA bundle for the certificate of AdvertisedServer in invitations. Empty means the
 	// CA bundle of the consumer's system.
 	AdvertisedCA []byte
-	// Trust is spec.trust of new ForeignClusters without one.
+	// Trust is the spec.trust of new ForeignClusters that specify none.
 	Trust federation.PeeringTrust
 	// Pods are the limits for pods of consumers that the flags of this server set.
 	Pods trust.PodFlags
@@ -244,8 +244,8 @@ func (p StorageProvider) remoteNamespaceOf(ctx context.Context, name string) (st
 		namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleRemoteNamespace, nil
 }
 
-// podLimitsOf returns the limits for pods of a consumer; nil if it has none. It reads the ForeignCluster of the
-// consumer from the cache of clusters. A consumer without one has the limits of trust Tenant.
+// podLimitsOf returns the limits for pods of a consumer; nil if the consumer has none. It reads the ForeignCluster of
+// the consumer from the cache of clusters. A consumer without a ForeignCluster has the limits of trust Tenant.
 func (p StorageProvider) podLimitsOf(
 	ctx context.Context, clusters rest.Getter, consumer string,
 ) (*v1alpha1.PodPolicy, error) {
@@ -264,8 +264,8 @@ func (p StorageProvider) podLimitsOf(
 	return p.Pods.PodLimits(cluster), nil
 }
 
-// remoteNamespacesWith returns the sorted names of all remote namespaces that have the same consumer as the given one,
-// including it. For a namespace that is not remote, it returns only its name.
+// remoteNamespacesWith returns the sorted names of all remote namespaces that have the same consumer as the remote
+// namespace name, including name. For any other namespace it returns only name.
 func (p StorageProvider) remoteNamespacesWith(ctx context.Context, name string) ([]string, error) {
 	consumer, remote, err := p.remoteNamespaceOf(ctx, name)
 	if err != nil || !remote {

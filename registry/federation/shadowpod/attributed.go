@@ -19,14 +19,14 @@ import (
 )
 
 // attributed extends Strategy by quota usage. It writes the consumer into the status of a new shadow pod, because the
-// labels of the namespace can change, but a reservation must be released in the same ledger. When the request of a
-// shadow pod is reduced, it writes the previous usage into status.allocatedResources, which counts until the pod is
-// resized.
+// labels of the namespace can change, but the pod must use quota in the same ledger until it is deleted. When the
+// request of a shadow pod is reduced, it writes the previous usage into status.allocatedResources, which counts until
+// the pod is resized.
 //
 // It drops the managed fields of all shadow pods that use quota, and of other new ones unless server-side apply created
-// them. They would be as large as the shadow pod itself and cost storage, watch traffic and CPU, although all fields
-// have one writer, the virtual kubelet. A peer could store any number of them by server-side apply, each for another
-// manager.
+// them. Managed fields would be as large as the shadow pod itself and cost storage, watch traffic and CPU, although all
+// fields have one writer, the virtual kubelet. By server-side apply, a peer could store any number of entries in the
+// managed fields, each for another manager.
 type attributed struct {
 	Strategy
 	quotas   *podquota.Quotas
@@ -46,8 +46,8 @@ func (s attributed) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	}
 }
 
-// PrepareForUpdate drops managed fields, and sets status.allocatedResources if the spec changes: for each resource
-// whose request is less than the current usage, it keeps the usage.
+// PrepareForUpdate drops managed fields, and sets status.allocatedResources if the spec changes: that field contains
+// the current usage of each resource whose request is now less than its usage.
 func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.Strategy.PrepareForUpdate(ctx, obj, old)
 	pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)

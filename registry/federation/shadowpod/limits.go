@@ -18,12 +18,14 @@ import (
 	"liqo.io/federation/registry/federation/reservation"
 )
 
-// LimitsOf returns the limits for pods of a consumer, which is the name of its ForeignCluster; nil if it has none.
+// LimitsOf returns the limits for pods of a consumer; nil if the consumer has none. consumer is the name of its
+// ForeignCluster.
 type LimitsOf func(ctx context.Context, consumer string) (*v1alpha1.PodPolicy, error)
 
 var podPath = field.NewPath("spec", "pod")
 
-// Validate returns the errors of a new ShadowPod, including those about what is not offered to its consumer.
+// Validate returns the errors of a new ShadowPod, including those about external volumes that are not offered to its
+// consumer and about values beyond the limits for pods of the consumer.
 func (s attributed) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	pod := obj.(*federation.ShadowPod)
 	errs := s.Strategy.Validate(ctx, pod)
@@ -46,9 +48,9 @@ func (s attributed) ValidateUpdate(ctx context.Context, obj, old runtime.Object)
 	return errs
 }
 
-// beyondLimits returns an error for each value of a pod that is not in old and beyond the limits of its consumer. The
-// limits are read only if the pod has values that any limits refuse. They do not depend on the consumer's offers, whose
-// phase the consumer writes.
+// beyondLimits returns an error for each value of a pod that is not in old and is beyond the limits of its consumer. It
+// reads the limits only if the strictest possible ones would refuse a value. They do not depend on offers to the
+// consumer, because the consumer writes the phase of these offers.
 func (s attributed) beyondLimits(
 	ctx context.Context, pod, old *federation.ShadowPod, consumer string,
 ) field.ErrorList {

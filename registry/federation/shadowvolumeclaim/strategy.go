@@ -19,8 +19,8 @@ import (
 type base = strategy.Strategy[*federation.ShadowVolumeClaim, federation.ShadowVolumeClaimSpec,
 	federation.ShadowVolumeClaimStatus]
 
-// Strategy is the strategy of ShadowVolumeClaims. A new claim gets the finalizer of the controllers, which is removed
-// after the deletion or release of its volume, and a status with its consumer.
+// Strategy is the strategy of ShadowVolumeClaims. A new claim gets a status with its consumer, and the finalizer of the
+// controllers, which they remove once the volume of the claim is deleted or released.
 type Strategy struct {
 	base
 }
@@ -36,7 +36,7 @@ func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 }
 
 // PrepareForUpdate keeps the previous size in status.allocated when the requested size decreases: the volume may be
-// expanding to the previous size. A controller of the provider clears it later.
+// expanding to the previous size. A controller of the provider clears status.allocated later.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.base.PrepareForUpdate(ctx, obj, old)
 	updated, before := obj.(*federation.ShadowVolumeClaim), old.(*federation.ShadowVolumeClaim)

@@ -16,13 +16,14 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 )
 
-// Together returns the namespaces whose objects are counted together with the objects of the given namespace, including
-// it.
+// Together returns the namespaces whose objects count together towards one limit, for a new object in namespace. They
+// include namespace.
 type Together func(ctx context.Context, namespace string) ([]string, error)
 
-// limit returns a function that fails with Forbidden if most objects exist: in the cluster, in the object's namespace
-// if the kind is namespaced, or in all namespaces that together returns. It counts objects in the watch cache, so
-// concurrent requests may exceed the limit. It protects etcd; it is not a quota.
+// limit returns a function that fails with Forbidden if at least as many objects exist as the parameter most permits:
+// in the namespaces that together returns; if together is nil, in the namespace of the new object, or in the cluster
+// for a kind without namespaces. It counts objects in the watch cache, so concurrent requests may exceed the limit,
+// which protects etcd and is not a quota.
 func limit(store *genericregistry.Store, most int, together Together) genericregistry.BeginCreateFunc {
 	return func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 		namespaces, scope := []string{genericapirequest.NamespaceValue(ctx)}, "the namespace"

@@ -60,7 +60,8 @@ type Kind struct {
 	// Changed is called after an object or its status was updated, and after an object was removed, possibly twice for
 	// the same removal. It may be nil.
 	Changed func(obj runtime.Object, removed bool)
-	// Dependent describes the dependent of an object that a deletion must not orphan. Empty allows orphans.
+	// Dependent describes, in an error, the dependent that the deletion of an object must not orphan, for example "the pod
+	// of a shadow pod". If it is empty, deletions may orphan dependents.
 	Dependent string
 	// DeletionWarnings returns warnings about the deletion of an object. Nil returns none.
 	DeletionWarnings func(ctx context.Context, obj runtime.Object) []string
@@ -119,8 +120,8 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 		}
 		_, graceful := kind.Strategy.(rest.RESTGracefulDeleteStrategy)
 		store.AfterDelete = func(obj runtime.Object, options *metav1.DeleteOptions) {
-			// Of two concurrent deletions, the store calls AfterDelete for the second one, with the remaining grace
-			// period of the object.
+			// If a graceful deletion is requested again concurrently, the store calls AfterDelete although the object still
+			// exists. options then has the remaining grace period of the object.
 			terminating := graceful && ptr.Deref(options.GracePeriodSeconds, 0) > 0
 			if !terminating && !dryrun.IsDryRun(options.DryRun) {
 				changed(obj, true)

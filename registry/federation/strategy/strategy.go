@@ -200,9 +200,9 @@ func resetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	}
 }
 
-// byPeer reports whether a peer sends the request. Finalizers of a peer would block the deletion of its tenant
-// namespace, and without the finalizers of the local controllers their cleanup would be skipped. So a peer may change
-// neither.
+// byPeer reports whether a peer sends the request. A peer must not change finalizers: those that it adds would block
+// the deletion of its tenant namespace, and if it removed those of the local controllers, their cleanup would be
+// skipped.
 func byPeer(ctx context.Context) bool {
 	user, ok := genericapirequest.UserFrom(ctx)
 	return ok && identity.IsPeer(user.GetName(), user.GetGroups())

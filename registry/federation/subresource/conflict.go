@@ -37,7 +37,7 @@ func printed(value any) string {
 const ByUpdate = "change it with a PUT or PATCH of this subresource"
 
 // Contradiction returns Conflict for a POST whose spec contradicts the existing parent, with a cause for each
-// difference. The message ends with remedy, which says what the user can do.
+// difference. The message ends with remedy, which states what the user can do.
 func Contradiction(resource schema.GroupResource, name string, differences []Difference, remedy string) error {
 	messages := make([]string, 0, len(differences))
 	causes := make([]metav1.StatusCause, 0, len(differences))

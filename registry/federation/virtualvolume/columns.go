@@ -165,7 +165,7 @@ func progress(request *federation.RequestedMove, move *federation.MoveProgress) 
 	return strings.Join(words, " ")
 }
 
-// size returns a number of bytes, rounded down to the largest binary unit that is not greater.
+// size returns a number of bytes, rounded down to a multiple of the largest binary unit that fits: 1.9 GiB is 1Gi.
 func size(bytes int64) string {
 	for unit := int64(1 << 60); unit > 1; unit >>= 10 {
 		if bytes >= unit {

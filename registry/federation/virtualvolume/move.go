@@ -39,8 +39,8 @@ func (r *MoveREST) New() runtime.Object { return &federation.Move{} }
 // Destroy does nothing: the store belongs to the parent resource.
 func (r *MoveREST) Destroy() {}
 
-// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate keeps the uid and
-// resourceVersion of a POST, which are its preconditions.
+// PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate returns true: the API server must not drop uid and
+// resourceVersion from the body of a POST, because they are preconditions.
 func (r *MoveREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
 // Get returns the requested move of a VirtualVolume and its progress. It fails with NotFound if the claim has no
@@ -80,7 +80,7 @@ func (r *MoveREST) Create(
 	})
 }
 
-// request sets spec.move of the VirtualVolume, unless the same move runs or was the last to succeed.
+// request sets spec.move of the VirtualVolume, unless the same move is requested already and runs or has succeeded.
 func (r *MoveREST) request(
 	ctx context.Context, name string, move *federation.Move, options *metav1.CreateOptions,
 ) (*federation.Move, error) {

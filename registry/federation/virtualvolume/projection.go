@@ -20,8 +20,8 @@ var (
 	moveKind     = federation.Kind("Move")
 )
 
-// moveOf returns the Move of a VirtualVolume. If another move was requested since, it omits the progress of the
-// previous one.
+// moveOf returns the Move of a VirtualVolume. If the requested move has not begun, the status has no progress, because
+// status.move describes an earlier move.
 func moveOf(volume *federation.VirtualVolume) *federation.Move {
 	move := &federation.Move{ObjectMeta: subresource.Metadata(volume)}
 	if volume.Spec.Move == nil || volume.MovePhase() != "" {

@@ -28,9 +28,9 @@ type Strategy struct {
 
 func newStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
-// PrepareForUpdate sets the ID of the requested move. The same move, and a move that changes while it runs, keeps its
-// ID. A different move gets a new ID if it has none, or if it has the ID of a move that ended: server-side apply keeps
-// the ID if the manifest has none.
+// PrepareForUpdate sets the ID of the requested move. The ID does not change if the other fields of the move do not
+// change, or while the move runs. Any other update requests a different move, which gets a new ID if it has none or the
+// ID of the previous move: server-side apply of a manifest without an ID leaves the previous ID in the object.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	before := old.(*federation.VirtualVolume)
 	identify(obj.(*federation.VirtualVolume).Spec.Move, before.Spec.Move, before.Moving())

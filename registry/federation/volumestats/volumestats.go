@@ -86,8 +86,8 @@ func (r *Reader) Volumes(ctx context.Context, pod *corev1.Pod) ([]stats.VolumeSt
 	return n.volumes[string(pod.UID)], n.err
 }
 
-// node returns the entry of a node, which is empty if the kubelet was not read yet, and deletes expired entries of
-// other nodes.
+// node returns the entry of a node. If it is missing, node adds an empty entry, and deletes expired entries of other
+// nodes.
 func (r *Reader) node(name string) *node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +106,7 @@ func (r *Reader) node(name string) *node {
 }
 
 func (r *Reader) summary(ctx context.Context, name string) (map[string][]stats.VolumeStats, error) {
-	// Other requests may wait for the response, so the end of the first request must not cancel it.
+	// Other requests may wait for the kubelet's response, so reading it must not stop when the first request ends.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	found, err := r.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})

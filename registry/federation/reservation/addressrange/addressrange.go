@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/registry/federation/reservation/ledger"
 )
 
-// Account is the name of the only ledger. One ledger has the mappings of all pools, because pools may overlap and a
-// mapping may keep a range that is in no pool.
+// Account is the name of the only ledger. One ledger has the mappings of all pools, because pools may overlap, and a
+// CIDR may be mapped to itself although it is in no pool.
 const Account = "addresses"
 
 // Request is the request of a mapping for a range of an AddressPool.
@@ -45,7 +45,7 @@ type Allocation struct {
 	Pool   string       `json:"pool"`
 }
 
-// sum has the ranges of several mappings, and the number of mappings of each pool, by name.
+// sum has the ranges of several mappings, and the number of mappings of each pool, by the name of the pool.
 type sum struct {
 	set      addresses.Set
 	mappings map[string]int64
@@ -80,8 +80,8 @@ type Addresses struct {
 }
 
 // Open opens the ledger of addresses in the etcd of the federation API. alone means that no other server writes to this
-// etcd. AddressPools are read from etcd and not from a cache, so that no range is allocated that was just added to
-// spec.reserved. It fails if the storage cannot be configured.
+// etcd. AddressPools are read from etcd and not from a cache, because a range that was just added to spec.reserved must
+// not be allocated. Open fails if the storage cannot be configured.
 func Open(getter generic.RESTOptionsGetter, alone bool) (*Addresses, error) {
 	pools, err := ledger.OpenObjects(getter, "addresspools",
 		func() runtime.Object { return &federation.AddressPool{} },
@@ -107,7 +107,7 @@ func (a *Addresses) Close() {
 	a.pools.Close()
 }
 
-// entry returns the range of a mapping. Every mapping counts until it is deleted.
+// entry implements ledger.Kind.Entry. A mapping uses its range until it is deleted.
 func entry(obj runtime.Object) (account string, allocated Allocation, counts bool) {
 	mapping, ok := obj.(*federation.AddressMapping)
 	if !ok {
@@ -121,7 +121,7 @@ func entry(obj runtime.Object) (account string, allocated Allocation, counts boo
 }
 
 // policy returns a policy that allocates a free range of the requested pool. The policy fails with ErrNoPool if the
-// pool does not exist, and with the errors of addresses.Pool if no range is available.
+// pool does not exist, and with the errors of addresses.Pool.Allocate if no range is available.
 func (a *Addresses) policy(ctx context.Context, _ string) (ledger.Policy[Request, Allocation, sum], error) {
 	list := &federation.AddressPoolList{}
 	if err := a.pools.List(ctx, "", list); err != nil {

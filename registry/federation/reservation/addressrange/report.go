@@ -87,7 +87,7 @@ func write(ctx context.Context, pool *federation.AddressPool, used sum, status *
 	return err
 }
 
-// statusOf returns the status of a pool. used has the ranges of all mappings, also in other pools.
+// statusOf returns the status of a pool. used has the ranges of all mappings, including those of other pools.
 func statusOf(pool *federation.AddressPool, used sum) (federation.AddressPoolStatus, error) {
 	status := federation.AddressPoolStatus{ObservedGeneration: pool.Generation, Mappings: used.mappings[pool.Name]}
 	reserved, err := prefixes(pool.Spec.Reserved)

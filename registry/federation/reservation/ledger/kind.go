@@ -18,10 +18,10 @@ type Sum[S, T any] interface {
 
 // Used is the usage of one account.
 type Used[S any] struct {
-	// Objects is the number of objects that count, and Sum is the total amount that they use.
+	// Objects is the number of objects that use an amount, and Sum is the total of these amounts.
 	Objects int
 	Sum     S
-	// Over is the number of objects that exist but no longer count, for example finished pods.
+	// Over is the number of objects that exist but use nothing any more, for example finished pods.
 	Over int
 }
 
@@ -39,6 +39,6 @@ type Kind[Q, T any, S Sum[S, T]] struct {
 	Entry func(obj runtime.Object) (account string, uses T, counts bool)
 	// Policy returns the current policy of an account. It is called in each transaction.
 	Policy func(ctx context.Context, account string) (Policy[Q, T, S], error)
-	// Keep reports whether the ledger of an account is kept while it has no usage.
+	// Keep reports whether the ledger of an account must not be deleted while the account has no usage.
 	Keep func(ctx context.Context, account string) (bool, error)
 }

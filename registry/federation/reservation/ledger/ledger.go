@@ -6,9 +6,9 @@
 //
 // Each account, for example each consumer, has one ledger. An amount is reserved in it before an object is written, and
 // the reservation is removed afterwards. Usage is the sum over all objects that count and over all reservations. A
-// ledger is changed by compare-and-swap. It has a minimum revision: a server computes the sum only from objects at this
-// or a later revision, so that two servers cannot reserve the same amount. Nothing is written when an object is deleted
-// or stops counting, because the next sum does not contain it.
+// ledger is changed by compare-and-swap. Each ledger has a minimum revision: a server computes the sum only from
+// objects at this or a later revision, so that two servers cannot reserve the same amount. Nothing is written when an
+// object is deleted or stops counting, because the next sum does not contain it.
 //
 // A server that is alone on its etcd keeps its ledgers in memory; several servers share them in etcd (see stores.go). A
 // server that crashes leaves reservations without objects. Any server releases them once no request can still use them
@@ -64,11 +64,11 @@ type account[Q, T any] struct {
 	name string
 
 	mutex sync.Mutex
-	// busy is true while a goroutine writes the ledger, and tidying while a timer is set that will start one.
+	// busy is true while a goroutine writes the ledger, and tidying while a timer is set that will start such a goroutine.
 	busy, tidying bool
 	requests      []*request[Q, T]
-	// created has, by UID, the revisions at which the objects of reservations were written. dropped has reservations
-	// whose objects will never be written.
+	// created has the reservations whose objects were written, with the revision of that write. dropped has the
+	// reservations whose objects will never be written.
 	created map[types.UID]uint64
 	dropped sets.Set[types.UID]
 	// open has the reservations whose requests have not ended.
@@ -228,8 +228,8 @@ func (l *Ledgers[Q, T, S]) tidyLater(a *account[Q, T]) {
 	})
 }
 
-// work starts a goroutine that writes the ledger until no request is pending, unless one runs. Requests that arrive
-// during a transaction share the next one. The caller holds a.mutex.
+// work starts a goroutine that writes the ledger until no request is pending, unless such a goroutine runs already.
+// Requests that arrive during a transaction share the next one. The caller holds a.mutex.
 func (l *Ledgers[Q, T, S]) work(a *account[Q, T]) {
 	if a.busy {
 		return
@@ -258,9 +258,9 @@ type batch[Q, T any] struct {
 	seen uint64
 }
 
-// next removes up to maxBatch requests from the pending work and returns them with the reservations to remove. A
-// reservation is removed only once the view has reached the revision of its object, so that no transaction has to wait
-// for the view.
+// next removes up to maxBatch requests from the pending work and returns them with the reservations to remove. known is
+// the revision that the view has reached. The reservation of an object that was written later is not removed yet, so
+// that no transaction has to wait for the view.
 func (a *account[Q, T]) next(known uint64) batch[Q, T] {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()

@@ -61,8 +61,8 @@ func (l *Ledgers[Q, T, S]) Regularly(ctx context.Context, do func(context.Contex
 // before.
 func (l *Ledgers[Q, T, S]) WaitForObjects(ctx context.Context) error { return l.view.await(ctx, 1) }
 
-// Repair removes reservations whose objects can no longer be written, and ledgers without usage. Several servers may
-// repair the same ledgers concurrently.
+// Repair removes abandoned reservations, which no running request can use or end any more, and ledgers without usage.
+// Several servers may repair the same ledgers concurrently.
 func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) error {
 	ledgers, err := l.ledgers.list(ctx)
 	if err != nil {
@@ -71,8 +71,8 @@ func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) erro
 	left := l.abandoned(ledgers)
 	var revisions map[types.UID]uint64
 	if len(left) > 0 {
-		// The list is read from etcd after the reservations were: it contains every object that was written for an
-		// abandoned reservation.
+		// The objects are listed after the reservations, and from etcd. So the list contains every object that was written
+		// for an abandoned reservation.
 		if revisions, err = l.written(ctx, objects); err != nil {
 			return err
 		}
@@ -104,7 +104,8 @@ func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) erro
 	return nil
 }
 
-// abandoned returns the reservations that no running request is responsible for.
+// abandoned returns the UIDs of the reservations that no request of this server is responsible for, and that this
+// server has listed for longer than the constant abandoned.
 func (l *Ledgers[Q, T, S]) abandoned(ledgers []*Ledger[T]) sets.Set[types.UID] {
 	left, listed := sets.New[types.UID](), sets.New[types.UID]()
 	for _, ledger := range ledgers {

@@ -15,8 +15,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// Open opens the ledgers of a kind. With alone they are in memory, because no other server writes to this etcd;
-// otherwise they are in the etcd of the federation API. It fails if the storage cannot be configured.
+// Open opens the ledgers of a kind. If alone is true, no other server writes to this etcd, and the ledgers are stored
+// in memory. Otherwise they are stored in the etcd of the federation API. Open fails if the storage cannot be
+// configured.
 func Open[Q, T any, S Sum[S, T]](
 	kind Kind[Q, T, S], getter generic.RESTOptionsGetter, alone bool,
 ) (*Ledgers[Q, T, S], error) {

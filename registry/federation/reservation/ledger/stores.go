@@ -26,8 +26,8 @@ type store[T any] interface {
 	remove(ctx context.Context, ledger *Ledger[T]) error
 }
 
-// memory has the ledgers of a server that is alone on its etcd. Reservations end with the server, as do the requests
-// that hold them. The next server lists all written objects before it reserves anything.
+// memory has the ledgers of a server that is alone on its etcd. When the server ends, its reservations are lost, and
+// the requests that made them end, too. The next server lists all written objects before it reserves anything.
 type memory[T any] struct {
 	mutex   sync.Mutex
 	ledgers map[string]*Ledger[T] // by account; replaced and never modified
@@ -54,8 +54,9 @@ func (m *memory[T]) update(ctx context.Context, account string, change func(*Led
 	}
 }
 
-// replace sets the ledger of an account to now, and reports true. It does not store a new ledger without reservations.
-// If the current ledger is not was, it changes nothing and reports false.
+// replace stores now as the ledger of an account, and returns true. If the stored ledger differs from was, another
+// writer was faster: replace changes nothing and returns false. If was is nil and now has no reservations, it stores
+// nothing and returns true.
 func (m *memory[T]) replace(account string, was, now *Ledger[T]) bool {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

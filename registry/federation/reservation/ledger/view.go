@@ -185,9 +185,9 @@ func (v *view[T, S]) observe(event watch.Event) error {
 	return nil
 }
 
-// put updates the usage with a version of an object. While the object counts, it adds the used amount; afterwards it
-// only counts that the object exists. It ignores a version that is not newer than the counted one, because the watch
-// lags behind writes of this server.
+// put updates the usage of an account with a version of an object. It adds the amount that the object uses to Used.Sum,
+// or increments Used.Over if the object uses nothing any more. It ignores a version that is not newer than the last
+// one, because the watch lags behind writes of this server.
 func (v *view[T, S]) put(obj strategy.Object, revision uint64) {
 	uid := obj.GetUID()
 	was, known := v.counted[uid]
@@ -202,8 +202,8 @@ func (v *view[T, S]) put(obj strategy.Object, revision uint64) {
 	if account == "" && counts {
 		v.unassigned[uid] = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	}
-	// A known object stays in its account even if it names none: a server of an older version drops the unknown field
-	// when it writes the object.
+	// A known object stays in its account even if its status no longer names the account: a server of an older version
+	// drops the unknown field when it writes the object.
 	switch {
 	case known && was.over:
 		return
@@ -297,8 +297,9 @@ func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 	}
 }
 
-// usedWith returns the usage of an account, and of its reservations whose writes the view does not have yet. It has a
-// write once it contains the new object or, for an update, a revision of the object after reservation.Since.
+// usedWith returns the usage of an account: the sum of its objects in the view, and of those reservations whose writes
+// the view does not contain yet. The view contains the write for a reservation once it has the new object or, for an
+// update, a revision of the object after reservation.Since.
 func (v *view[T, S]) usedWith(account string, reservations []Reservation[T]) Used[S] {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()

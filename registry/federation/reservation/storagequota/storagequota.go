@@ -127,8 +127,8 @@ func (q *Quotas) keep(ctx context.Context, consumer string) (bool, error) {
 	return len(limits) > 0, nil
 }
 
-// within returns a policy that admits a request for one of the classes within limits, the storage quota of the
-// consumer.
+// within returns a policy that admits a request if its StorageClass is one of classes and if it does not exceed limits,
+// the storage quota of the consumer.
 func within(consumer string, limits corev1.ResourceList, classes []string) policy {
 	return func(used used, request Request) (corev1.ResourceList, error) {
 		short := quota.StorageShort(limits, used.Sum.Resources, request.Amounts)

@@ -21,8 +21,7 @@ import (
 	"liqo.io/federation/registry/federation/shadowpod"
 )
 
-// BeyondLimits returns the sorted namespace/name of the unfinished shadow pods of a consumer that a policy would
-// refuse.
+// BeyondLimits returns the unfinished shadow pods of a consumer that a policy would refuse, as sorted namespace/name.
 func (r Reader) BeyondLimits(ctx context.Context, consumer string, policy *v1alpha1.PodPolicy) ([]string, error) {
 	if policy == nil {
 		return nil, nil

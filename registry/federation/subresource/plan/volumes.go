@@ -37,8 +37,8 @@ func (r Reader) BoundLocally(ctx context.Context, namespace string) (int, error)
 	return count, err
 }
 
-// AffectedVolumes returns the volumes of a namespace whose provider the change from before to after no longer selects,
-// and what happens to each of them.
+// AffectedVolumes returns the volumes of a namespace that are stored by providers which the spec before selects and the
+// spec after does not, and what happens to each of them. A nil after selects no provider.
 func (r Reader) AffectedVolumes(
 	ctx context.Context, namespace string, before, after *federation.NamespaceOffloadingSpec,
 ) ([]federation.PlannedVolume, error) {
