@@ -52,8 +52,8 @@ func (p Pool) holds(prefix netip.Prefix) bool {
 type Request struct {
 	// Range is the range to map. The allocated range has the same prefix length and address family.
 	Range netip.Prefix
-	// Keep permits to map Range to itself, also outside the pool, if it is neither allocated nor
-	// reserved. Without Keep, Range is mapped to itself only if it is Exact and in the pool.
+	// If Keep is true and Exact is not set, Range is mapped to itself, even if it is not in the pool, unless it is
+	// allocated or reserved. If Keep is false, Range is mapped to itself only if it equals Exact and is in the pool.
 	Keep bool
 	// Exact is the only range that may be allocated. The zero value permits any.
 	Exact netip.Prefix
@@ -91,11 +91,11 @@ func (e *ErrExhausted) Error() string {
 	return fmt.Sprintf("it has no free %s range of the size /%d left", e.Family, e.Bits)
 }
 
-// Allocate returns a range that overlaps neither allocated nor reserved ranges: r.Exact if it is set,
-// otherwise r.Range if it may be kept and is free, otherwise a range of the pool. It allocates from
-// the upper end of the pool, because clusters usually number their networks from the lower end. A
-// single address is selected at random near the upper end, so that a released address is rarely
-// allocated again soon. Allocate fails with an ErrTaken or an ErrExhausted.
+// Allocate returns a range that overlaps neither allocated nor reserved ranges: r.Exact if it is set, otherwise r.Range
+// if r.Keep is true and r.Range is free, otherwise a range of the pool. It allocates from the upper end of the pool,
+// because clusters usually number their networks from the lower end. A single address is selected at random near the
+// upper end, so that a released address is rarely allocated again soon. Allocate fails with an ErrTaken or an
+// ErrExhausted.
 func (p Pool) Allocate(allocated Set, r Request) (netip.Prefix, error) {
 	switch {
 	case !r.Exact.IsValid():
@@ -137,9 +137,9 @@ func (p Pool) Allocate(allocated Set, r Request) (netip.Prefix, error) {
 // addresses would fragment larger ranges of the pool.
 const nearbyBits = 12
 
-// nearby returns a random free address of a block. It selects it in the prefix of 4096 addresses around
-// highest, the highest free address, or in the next lower prefix, until it finds one that is at least
-// half free. If no prefix is, it selects it around highest.
+// nearby returns a random free address of a block. It divides the block into prefixes of 4096 addresses, and selects an
+// address in the highest prefix that has a free address and is at least half free. If no prefix is half free, it
+// selects one in the prefix that contains highest, the highest free address of the block.
 func nearby(allocated Set, block, highest netip.Prefix, random uint32) netip.Prefix {
 	bits := max(block.Bits(), highest.Bits()-nearbyBits)
 	around := netip.PrefixFrom(highest.Addr(), bits).Masked()

@@ -51,8 +51,8 @@ func CommonVersion(peers []string) (string, bool) {
 	return "", false
 }
 
-// VersionsDiffer returns the message of a condition for a peer without a common version. The caller has
-// validated peers, which becomes part of the message.
+// VersionsDiffer returns the message of a condition for a peer without a common version. peers are the versions that
+// the peer reports. They become part of the message, so the caller must have validated them.
 func VersionsDiffer(peers []string) string {
 	return "The clusters have no common version of the federation API: this cluster supports " +
 		strings.Join(APIVersions(), ", ") + ", the peer supports " + strings.Join(peers, ", ") +

@@ -21,7 +21,7 @@ const (
 	MinLifetime = 10 * time.Minute
 )
 
-// Reasons of the condition Issued of an IdentityRequest. With one of these reasons, ModeAuto issues a
+// Reasons of the condition Issued of an IdentityRequest. With one of these reasons, ModeAuto issues tokens of a
 // ServiceAccount instead of a certificate.
 const (
 	// ReasonAwaitingSigner means that no signer issued the certificate within a minute. Start kube-controller-manager
@@ -40,8 +40,8 @@ const (
 	ModeCertificate Mode = "Certificate"
 	// ModeToken issues tokens of a ServiceAccount in the tenant namespace.
 	ModeToken Mode = "Token"
-	// ModeAuto issues certificates, and tokens instead if the cluster has no signer. It decides again
-	// at each renewal.
+	// ModeAuto issues certificates, and tokens instead if the cluster has no signer. The choice is made again at each
+	// renewal.
 	ModeAuto Mode = "Auto"
 )
 

@@ -14,8 +14,8 @@ import (
 
 const invitationPrefix = "invitation-"
 
-// InvitationSecret returns the name of the Secret with the token of an invitation, in the namespace of
-// invitations of the consumer.
+// InvitationSecret returns the name of the Secret with the token of an invitation, in the invitation namespace of the
+// consumer.
 func InvitationSecret(foreignCluster string) string { return invitationPrefix + foreignCluster }
 
 // InvitationAccount returns the name of the ServiceAccount whose tokens an invitation contains, which

@@ -57,8 +57,8 @@ func NodeName(foreignCluster string) string { return v1alpha1.VirtualNodePrefix 
 // that serves a VirtualNode.
 func VirtualKubelet(virtualNode string) string { return kubeletPrefix + virtualNode }
 
-// AccountOnNode returns an element of the annotation AnnotationAccounts: a ServiceAccount that has pods
-// on a virtual node. Its parts are separated by colons, which they never contain.
+// AccountOnNode returns an element of the annotation AnnotationAccounts: a ServiceAccount that has pods on a virtual
+// node. The parts of the element are separated by colons, which no part contains.
 func AccountOnNode(peerNamespace, virtualNode, account string) string {
 	return peerNamespace + ":" + VirtualKubelet(virtualNode) + ":" + account
 }

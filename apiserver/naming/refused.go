@@ -19,10 +19,9 @@ var reservedPrefixes = []string{"kube-", "openshift-", tenantPrefix, peerPrefix}
 
 var reservedNames = []string{"default", "liqo", "openshift"}
 
-// domains are names that no remote namespace may have because hosts use them as top-level domains,
-// although they are not delegated on the internet: names of cluster DNS, special-use names (RFC 6761,
-// RFC 6762, RFC 7686, RFC 9476), and names of private networks (RFC 6762 appendix G; ICANN's name
-// collision reports on corp, home and mail; internal).
+// domains are names that no remote namespace may have, because they are in use as top-level domains although they are
+// not delegated on the internet: names of cluster DNS, special-use names (RFC 6761, RFC 6762, RFC 7686, RFC 9476), and
+// names of private networks (RFC 6762 appendix G; ICANN's name collision reports on corp, home and mail; internal).
 var domains = []string{
 	"cluster", "pod", "svc",
 	"alt", "example", "invalid", "local", "localdomain", "localhost", "onion", "test",
@@ -63,8 +62,8 @@ func RefuseDomain(name string) error {
 // internationalPrefix is the prefix of domains that are not ASCII (RFC 5891).
 const internationalPrefix = "xn--"
 
-// isDomain reports whether a name is a top-level domain or another public suffix. Top-level domains that are not ASCII
-// may be newer than the list.
+// isDomain reports whether a name is a top-level domain or another public suffix. It returns true for every name that
+// begins with internationalPrefix, because such a top-level domain may be newer than the list of public suffixes.
 func isDomain(name string) bool {
 	if slices.Contains(domains, name) || strings.HasPrefix(name, internationalPrefix) {
 		return true

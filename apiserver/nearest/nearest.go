@@ -26,7 +26,8 @@ func Name(unknown string, known []string) string {
 const (
 	// minContained is the minimum length of a name that another one contains, in bytes.
 	minContained = 4
-	// maxUnknown is the maximum length of an unknown name that is searched for known ones, in bytes.
+	// maxUnknown is the maximum length, in bytes, of an unknown name for which a known name is returned because one
+	// contains the other.
 	maxUnknown = 64
 )
 
@@ -51,7 +52,8 @@ func containing(unknown string, known []string) string {
 func misspelt(unknown string, known []string) string {
 	found, least := "", max(1, len(unknown)/3)+1
 	for _, name := range known {
-		// The distance is at least the difference of the lengths. Clients choose the unknown name, and its length.
+		// The distance is at least the difference of the lengths. Without this check, clients could send long names, for
+		// which computing the distance takes much time.
 		if max(len(unknown)-len(name), len(name)-len(unknown)) >= least {
 			continue
 		}

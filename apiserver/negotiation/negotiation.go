@@ -46,8 +46,8 @@ func Accepted(phase v1alpha1.NegotiationPhase, message string, generation int64)
 	}
 }
 
-// Empty reports whether accepted offers exist, and contain no resources: no new pods are scheduled on the virtual nodes
-// of the consumer.
+// Empty reports whether accepted offers exist and none of them contains resources, so that no new pods are scheduled on
+// the virtual nodes of the consumer.
 func Empty(offers []v1alpha1.ResourceOffer) bool {
 	accepted := false
 	for i := range offers {

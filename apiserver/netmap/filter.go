@@ -22,9 +22,9 @@ var MetadataServices = []netip.Prefix{
 	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
 }
 
-// AddressFilter decides which addresses a peer may have in the local cluster: the endpoints of Services that a consumer
-// reflects, and the pods that a provider reports. Without it, a peer could direct traffic of the local cluster to the
-// local cluster's own pods, Services and nodes. The zero value permits no address.
+// AddressFilter permits or refuses addresses that a peer reports, to which the local cluster then sends traffic:
+// endpoints of Services that a consumer reflects, and pods of a provider. Without the filter, a peer could direct this
+// traffic to the local cluster's own pods, Services and nodes. The zero value permits no address.
 type AddressFilter struct {
 	// Refused are CIDRs whose addresses are refused.
 	Refused []netip.Prefix
@@ -58,7 +58,7 @@ func NewAddressFilter(info *v1alpha1.ClusterInfo, refused []netip.Prefix) Addres
 	return filter
 }
 
-// Permits reports whether a peer may have an address in the local cluster. It refuses text that is not an IP address,
+// Permits reports whether the filter permits an address that a peer reports. It refuses text that is not an IP address,
 // and loopback, link-local, multicast and other addresses that no pod has.
 func (f *AddressFilter) Permits(text string) bool {
 	address, err := netip.ParseAddr(text)

@@ -92,7 +92,8 @@ func (c *cluster) identify(ctx context.Context) error {
 		c.id = string(system.UID)
 		return nil
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s: reading the cluster ID from namespace %s: %w: bind ClusterRole federation-apiserver to it",
+		return fmt.Errorf("%s: reading the cluster ID from namespace %s: %w: "+
+			"bind ClusterRole federation-apiserver to this user",
 			c.config.Host, metav1.NamespaceSystem, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s: refuses the credentials of this server: renew its service account token or kubeconfig",
@@ -116,7 +117,7 @@ func (c *cluster) checkAuthentication(ctx context.Context) error {
 		return fmt.Errorf("%s is missing: kube-apiserver creates it with --requestheader-client-ca-file: "+
 			"enable its aggregation layer", where)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s: %w: bind Role extension-apiserver-authentication-reader in %s to it", where, err,
+		return fmt.Errorf("%s: %w: bind Role extension-apiserver-authentication-reader in %s to this user", where, err,
 			metav1.NamespaceSystem)
 	case err != nil:
 		return fmt.Errorf("reading %s: %w", where, oneLine(err))

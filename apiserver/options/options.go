@@ -31,8 +31,8 @@ const (
 	defaultNamespace           = "liqo"
 	defaultInvitationNamespace = "liqo-invitations"
 
-	// storagePrefix is the prefix of the etcd key of every object. If it or the API version of stored
-	// objects changed, the stored objects would be lost.
+	// storagePrefix is the prefix of the etcd key of every object. Objects that were stored with another prefix are not
+	// found.
 	storagePrefix = "/registry"
 
 	// These are the defaults of kube-apiserver, which forwards the requests.
@@ -75,7 +75,7 @@ type Options struct {
 	// Empty uses the certificate authorities of the local cluster.
 	AdvertisedCAFile string
 
-	// Trust is spec.trust of new ForeignClusters without one: Tenant or SameOwner.
+	// Trust is the spec.trust of new ForeignClusters that specify none: Tenant or SameOwner.
 	Trust string
 	// Pods are the limits for pods of consumers.
 	Pods trust.PodFlags
@@ -219,7 +219,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 
 	fs = sets.FlagSet("authorization")
 	fs.DurationVar(&o.Authentication.CacheTTL, "authentication-token-webhook-cache-ttl", o.Authentication.CacheTTL,
-		"How long the user of a token is cached.")
+		"How long the user that a TokenReview returned for a token is cached.")
 	fs.DurationVar(&o.Authorization.AllowCacheTTL, "authorization-webhook-cache-authorized-ttl",
 		o.Authorization.AllowCacheTTL, "How long the decision that a request is allowed is cached.")
 	fs.DurationVar(&o.Authorization.DenyCacheTTL, "authorization-webhook-cache-unauthorized-ttl",

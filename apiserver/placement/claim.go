@@ -34,8 +34,8 @@ const (
 	anySite site = iota
 	// localSite permits only the local cluster.
 	localSite
-	// remoteSite permits only the provider that stores the data. The scheduler ensures it by the node
-	// affinity of the PersistentVolume.
+	// remoteSite permits only the provider that stores the data. The scheduler ensures this by the node affinity of the
+	// PersistentVolume.
 	remoteSite
 )
 

@@ -20,9 +20,9 @@ import (
 // changes. A pending pod can thus wait for nodes that are no longer permitted. Its replacement gets the
 // current affinity.
 
-// Stranded returns the reason for which a pending pod can only be scheduled by an earlier spec of its
-// NamespaceOffloading. It returns an empty string for other pods, and for pods that no controller would
-// replace.
+// Stranded returns the reason for which the node affinity and tolerations of a pending pod follow an earlier spec of
+// its NamespaceOffloading instead of the current one. It returns an empty string for other pods, and for pods that no
+// controller would replace.
 func (p Placement) Stranded(pod *corev1.Pod) string {
 	if !waits(pod) {
 		return ""

@@ -111,8 +111,8 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 
 func refuseReserved(name string) error { return naming.RefuseRemoteNamespace(name) }
 
-// refused returns, for each selected cluster whose offers state limits for pods, how many pods of the
-// namespace it would refuse if they were created again, and why it would refuse the first one.
+// refused returns, for each selected cluster whose offers state limits for pods, how many pods of the namespace the
+// cluster would refuse if they were created again, and why it would refuse the first one.
 func (o Offload) refused(clusters []v1alpha1.PlannedCluster) []string {
 	if o.Requested.PodOffloadingStrategy == v1alpha1.Local {
 		return nil
@@ -199,8 +199,8 @@ func (o Offload) remoteName(spec *v1alpha1.NamespaceOffloadingSpec) string {
 	return naming.RemoteNamespace(o.Namespace, spec, o.ClusterName, o.ClusterID)
 }
 
-// misplaced adds to the plan the pods that would be misplaced and the pods that could only be scheduled
-// by the earlier spec, each with the action of the requested enforcement.
+// misplaced adds to the plan the pods that would be misplaced, and the pending pods for which Placement.Stranded
+// returns a reason, each with the action of the requested enforcement.
 func (o Offload) misplaced(placed placement.Placement, plan *v1alpha1.OffloadPlan) {
 	action := v1alpha1.PlanNone
 	if o.Requested.Enforcement == v1alpha1.Evict {
@@ -263,9 +263,9 @@ func (o Offload) cluster(provider placement.Provider, placed *placement.Placemen
 	return cluster, nil
 }
 
-// affectedVolumes returns the volumes of the namespace that a provider stores, if the request would no
-// longer select the provider. With policy Refuse it also changes the effect on the remote namespace in
-// cluster, which is kept while the provider stores volumes.
+// affectedVolumes returns the volumes of the namespace that a provider stores, if the request would no longer select
+// the provider. With policy Refuse it also changes the action and the message of cluster, because the remote namespace
+// is kept while the provider stores volumes.
 func (o Offload) affectedVolumes(
 	provider placement.Provider, cluster *v1alpha1.PlannedCluster,
 ) ([]v1alpha1.PlannedVolume, error) {

@@ -19,10 +19,10 @@ import (
 type Peer struct {
 	// Current is the ForeignCluster before the request, or nil if it does not exist.
 	Current *v1alpha1.ForeignCluster
-	// Requested is the ForeignCluster after the request. It is never nil: if the request deletes it, it
-	// has a deletionTimestamp.
+	// Requested is the ForeignCluster after the request. It is never nil: if the request deletes the object, Requested has
+	// a deletionTimestamp.
 	Requested *v1alpha1.ForeignCluster
-	// NewToken is true if the request replaces the stored token of the invitation.
+	// NewToken is true if the request stores a new token of an invitation.
 	NewToken bool
 	// ClusterID is the ID of the local cluster.
 	ClusterID string
@@ -104,7 +104,7 @@ func (r Peer) conflicts() []string {
 	}
 	for _, other := range r.Others {
 		if id != "" && other.Spec.ClusterID == id && other.Name != r.Requested.Name {
-			found = append(found, fmt.Sprintf("ForeignCluster %s has the same cluster ID: peer under that name.", other.Name))
+			found = append(found, fmt.Sprintf("ForeignCluster %s has the same cluster ID: peer by using its name.", other.Name))
 		}
 	}
 	if r.Namespace != nil && !placement.NamespaceBelongs(r.Namespace, r.Requested.Name, v1alpha1.RolePeer) {

@@ -84,8 +84,8 @@ func (c Claims) find(name string) *corev1.PersistentVolumeClaim {
 	return nil
 }
 
-// virtual reports whether a StorageClass is virtual. If name is nil, it reports it for the default
-// StorageClass, the newest if there are several.
+// virtual reports whether the StorageClass with this name is virtual. If name is nil, it examines the default
+// StorageClass instead, the newest if there are several.
 func (c Claims) virtual(name *string) bool {
 	var chosen *storagev1.StorageClass
 	for _, class := range c.Classes {

@@ -33,8 +33,8 @@ const (
 	Accepted Admission = iota
 	// Checked fields are validated by functions of package validation and by Pod Security.
 	Checked
-	// Refused fields must not be set. Refusals returns an error for a set field whose rule has a
-	// Refusal. Package validation and Pod Security refuse other fields.
+	// Refused fields must not be set. If the rule of a field has a Refusal, Refusals returns the error for it. Otherwise
+	// package validation or Pod Security refuses the field.
 	Refused
 	// Overwritten fields may have any value, which the provider replaces in the remote pod.
 	Overwritten
@@ -57,7 +57,7 @@ type Field struct {
 // Values of Field.Page that several fields have.
 const (
 	pageUnchanged  = "unchanged"
-	pageScheduling = "dropped: they have selected the virtual node. Where the provider offers " +
+	pageScheduling = "dropped: they applied to the selection of the virtual node. Where the provider offers " +
 		"[node by node](quotas.md#node-by-node), the pod runs on nodes like the offered one"
 	pageHost     = "off; host ports of a pod in the host's network are dropped"
 	pageIdentity = "dropped, or off: identities of the provider are not for pods of consumers"
@@ -218,8 +218,7 @@ func Forward(local *corev1.PodSpec) corev1.PodSpec {
 	return spec
 }
 
-// The translations are indexed by the position of the field in the struct, because pods are translated
-// often.
+// The translations are indexed by the position of the field in the struct: a lookup by name is too slow for each pod.
 var (
 	podTranslations       = translations[corev1.PodSpec](PodFields)
 	containerTranslations = translations[corev1.Container](ContainerFields)

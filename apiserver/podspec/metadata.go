@@ -29,7 +29,7 @@ type MetadataRule struct {
 	// Keys are patterns of keys; see package pattern.
 	Keys     []string
 	Handling MetadataHandling
-	// Controls is what the labels and annotations control.
+	// Controls is what the labels and annotations control, as a phrase for error messages and docs/pods.md.
 	Controls string
 }
 

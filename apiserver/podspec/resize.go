@@ -12,10 +12,9 @@ import (
 // Resizable are the resources whose requests and limits Kubernetes can change in a running container.
 var Resizable = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// Resize sets CPU and memory of containers to the values of the requested containers with the same
-// names, and reports whether a value changed. It keeps values that requested does not contain, because
-// Kubernetes does not permit to remove them. It replaces resource lists instead of modifying them, so
-// that callers can pass shallow copies.
+// Resize sets CPU and memory of containers to the values of the requested containers with the same names, and reports
+// whether a value changed. Values that requested does not contain are not changed, because Kubernetes does not permit
+// their removal. It replaces resource lists instead of modifying them, so that callers can pass shallow copies.
 func Resize(containers, requested []corev1.Container) bool {
 	changed := false
 	for i := range containers {

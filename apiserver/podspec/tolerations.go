@@ -12,7 +12,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ForwardTolerations returns the tolerations of a local pod that its shadow pod has; it changes the given slice. It
+// ForwardTolerations returns those tolerations of a local pod that its shadow pod has. It modifies the slice local. It
 // drops tolerations of node conditions, node roles and virtual nodes, which have a meaning in one cluster only, and
 // tolerations of all taints, which the provider refuses.
 func ForwardTolerations(local []corev1.Toleration) []corev1.Toleration {

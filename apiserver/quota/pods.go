@@ -12,7 +12,7 @@ import (
 )
 
 // PodPolicies returns the different limits for pods in the valid offers of a consumer, as defined by Granted. A pod
-// must be within all of them, because no offer is chosen for it.
+// must be within all of them, because a pod does not belong to one particular offer.
 func PodPolicies(offers []*v1alpha1.ResourceOffer) []*v1alpha1.PodPolicy {
 	var policies []*v1alpha1.PodPolicy
 	for _, offer := range offers {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// Reviews are also limited per source address, so that a client that tries many tokens does not use up the limit
-	// of other clients. The limiters of maxSources addresses are kept.
+	// Reviews are also limited per source address, so that a client that tries many tokens does not use up the limit of
+	// other clients. The limiters of the last maxSources addresses are cached.
 	sourceReviewsPerSecond = 2
 	sourceReviewBurst      = 50
 	maxSources             = 1024
@@ -24,7 +24,7 @@ const (
 	validTokenTTL = time.Hour
 )
 
-// Key is the hash of a token, and of what it was reviewed for.
+// Key is a hash of a token, and of what else the result of its review depends on, for example a path.
 type Key = [sha256.Size]byte
 
 // Limiter limits reviews of tokens. Tokens that were valid within the last hour have a limit of their own.
@@ -34,7 +34,8 @@ type Limiter struct {
 	valid, sources *cache.LRUExpireCache
 }
 
-// New returns a limiter of reviews per second, with this burst. It remembers at most this number of valid tokens.
+// New returns a limiter that permits perSecond reviews per second, with a burst of burst reviews, for new tokens and as
+// many for valid tokens. It stores the Keys of at most tokens valid tokens.
 func New(perSecond rate.Limit, burst, tokens int) *Limiter {
 	return &Limiter{
 		newTokens: rate.NewLimiter(perSecond, burst), validTokens: rate.NewLimiter(perSecond, burst),

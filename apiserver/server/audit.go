@@ -18,8 +18,8 @@ var secretSubresources = map[string]string{
 	"peeringtokens":   "invitation",
 }
 
-// withoutSecrets prevents that the bodies of requests and responses with tokens are written to the
-// audit log, whatever the audit policy is.
+// withoutSecrets prevents the audit log from containing the bodies of requests and responses with tokens, whatever the
+// audit policy is.
 type withoutSecrets struct {
 	audit.PolicyRuleEvaluator
 }
@@ -46,7 +46,7 @@ type withoutRefusals struct {
 	audit.Backend
 }
 
-// ProcessEvents passes the events to the backend, as changed copies where messages were removed.
+// ProcessEvents passes the events to the backend. It copies an event before it removes the message.
 func (b withoutRefusals) ProcessEvents(events ...*auditinternal.Event) bool {
 	cleaned := make([]*auditinternal.Event, len(events))
 	for i, event := range events {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// AllNamesFirst returns an authorizer that, for a request with the name of an object, first requests a
-// decision of delegate for all names, and a decision for the name only if the first one is not to
-// allow. If delegate caches decisions, one cached decision thus covers all objects of a namespace.
+// AllNamesFirst returns an authorizer that, for a request with the name of an object, first requests a decision of
+// delegate for all names. Only if that decision does not allow the request, it requests a decision for the name. If
+// delegate caches decisions, one cached decision thus covers all objects of a namespace.
 //
 // It grants no additional permission: a user who may access all objects may access each object. If an
 // authorizer of kube-apiserver allows all names but denies some, its denial remains effective, because

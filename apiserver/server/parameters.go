@@ -49,12 +49,13 @@ func withKnownParameters(handler http.Handler) http.Handler {
 	})
 }
 
-// strictSubresources are the subresources whose requests are written by hand.
+// strictSubresources are the subresources whose requests users write by hand.
 var strictSubresources = []string{"peer", "offload", "move", "invitation"}
 
 // withStrictVerbs returns a handler that refuses unknown fields in requests of strictSubresources, unless the parameter
-// fieldValidation selects something else. kubectl selects Strict for objects in files, but nothing for patches and with
-// --raw. Requests of peers, which may have fields of a newer version, are not affected: they use no such subresource.
+// fieldValidation selects something else. kubectl sets fieldValidation to Strict for objects in files, but does not set
+// it for patches and with --raw. Requests of peers, which may have fields of a newer version, are not affected: they
+// use no such subresource.
 func withStrictVerbs(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())

@@ -40,7 +40,7 @@ func (p *peerWatches) withLimit(handler http.Handler) http.Handler {
 		name := requester.GetName()
 		if !p.begin(name) {
 			err := apierrors.NewTooManyRequests(fmt.Sprintf("this cluster permits a peer %d watches, and %q has as many: "+
-				"its administrator can raise --max-peer-watches", p.max, name), 10)
+				"the administrator of this cluster can raise --max-peer-watches", p.max, name), 10)
 			responsewriters.ErrorNegotiated(err, Codecs, v1alpha1.SchemeGroupVersion, w, r)
 			return
 		}
@@ -70,7 +70,7 @@ func (p *peerWatches) end(name string) {
 	}
 }
 
-// isPeer reports whether a user has the certificate of a peer, or its ServiceAccount in a tenant namespace.
+// isPeer reports whether a user has the certificate of a peer, or is a ServiceAccount in a tenant namespace.
 func isPeer(requester user.Info) bool {
 	if slices.Contains(requester.GetGroups(), v1alpha1.PeerGroup) {
 		return true

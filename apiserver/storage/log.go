@@ -20,8 +20,8 @@ import (
 // chatter is the log verbosity from which informational messages of etcd are logged as well.
 const chatter = 4
 
-// zapLogger returns a zap logger for etcd that writes to logger. It drops messages while quiet is true.
-// If etcd logs a panic or a fatal error, it ends the process with one line that names the directory.
+// zapLogger returns a zap logger for etcd that writes to logger. It drops messages while quiet is true. If etcd logs a
+// panic or a fatal error, the logger prints one line that names the directory, and ends the process.
 func zapLogger(logger klog.Logger, quiet *atomic.Bool, directory string) *zap.Logger {
 	end := giveUp{directory: directory, output: os.Stderr, exit: os.Exit}
 	return zap.New(&core{logger: logger, quiet: quiet}, zap.WithPanicHook(end), zap.WithFatalHook(end))

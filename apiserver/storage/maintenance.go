@@ -75,8 +75,8 @@ func (e *Embedded) Maintain(ctx context.Context, m Maintenance) {
 	}
 }
 
-// untilSnapshot returns the time until the next snapshot is due, by the age of the newest snapshot. It
-// is at most interval, and otherwise at least firstSnapshot.
+// untilSnapshot returns the time until the next snapshot is due, by the age of the newest snapshot. It is at least
+// firstSnapshot, unless interval is shorter, and at most interval.
 func (e *Embedded) untilSnapshot(interval time.Duration, now time.Time) time.Duration {
 	paths, err := e.dir.allSnapshots()
 	if err != nil || len(paths) == 0 {
@@ -109,9 +109,9 @@ func (e *Embedded) makeRoom(needed uint64) error {
 	return e.prune(1)
 }
 
-// defragment defragments the database if enough of it is free, and returns the number of bytes by which
-// the file became smaller. If etcd refuses writes because the database is full, it first compacts the
-// history, and then disarms the alarm.
+// defragment defragments the database if enough of its space is free, and returns the number of bytes by which the file
+// became smaller. If etcd refuses writes because the database is full, it first compacts the history, and then disarms
+// the alarm.
 func (e *Embedded) defragment(ctx context.Context) (freed int64, err error) {
 	before, err := e.client.Status(ctx, e.Endpoint())
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 	flagMaxGracePeriod = "policy-pods-max-grace-period-seconds"
 )
 
-// PodFlags are the limits for pods of consumers that the flags of a program set, as the fields of v1alpha1.PodPolicy.
-// The trust in a consumer determines those that are empty or 0.
+// PodFlags are the limits for pods of consumers that the flags of a program set. Each field has the meaning of the
+// field of this name in v1alpha1.PodPolicy. The trust in a consumer determines those that are empty or 0.
 type PodFlags struct {
 	Tolerations, RuntimeClasses, MetadataKeys []string
 	MaxGracePeriodSeconds                     int64

@@ -21,8 +21,8 @@ import (
 )
 
 // Refusals returns an error for each label, annotation and field of a pod that a policy does not permit. specPath is
-// the path of the spec. consumer is the name of the ForeignCluster in which the provider's administrator can permit it.
-// Values of old, the pod before an update, are permitted; old is nil for a new pod.
+// the path of the spec. consumer is the name of the ForeignCluster in which the provider's administrator can permit
+// more. Values of old, the pod before an update, are permitted; old is nil for a new pod.
 func Refusals(
 	policy *v1alpha1.PodPolicy, pod, old *corev1.PodTemplateSpec, specPath *field.Path, consumer string,
 ) field.ErrorList {
@@ -72,7 +72,8 @@ func keys(policy *v1alpha1.PodPolicy, values, old map[string]string, path *field
 	return errs
 }
 
-// WithoutLocal removes the labels and annotations from an object that stay on the consumer. A nil policy removes none.
+// WithoutLocal removes from an object all labels and annotations except those that a policy forwards to the provider. A
+// nil policy forwards all.
 func WithoutLocal(policy *v1alpha1.PodPolicy, object metav1.Object) {
 	if policy == nil {
 		return
@@ -89,7 +90,7 @@ func WithoutLocal(policy *v1alpha1.PodPolicy, object metav1.Object) {
 	object.SetAnnotations(forwarded(object.GetAnnotations()))
 }
 
-// RuntimeClass returns the RuntimeClass of a pod that has none; nil if the policy has no default.
+// RuntimeClass returns the RuntimeClass for pods that specify none; nil if the policy has no default.
 func RuntimeClass(policy *v1alpha1.PodPolicy) *string {
 	if policy == nil || len(policy.RuntimeClasses) == 0 || policy.RuntimeClasses[0] == pattern.Any {
 		return nil

@@ -63,8 +63,8 @@ func Names(fc *v1alpha1.ForeignCluster, installation []string) []string {
 // defaultMaxRemoteNamespaces is the maximum number of remote namespaces of a consumer with trust Tenant.
 const defaultMaxRemoteNamespaces = 20
 
-// MaxRemoteNamespaces returns the maximum number of remote namespaces of a consumer; 0 means that there is none.
-// installation is the value policy.maxRemoteNamespaces; 0 means that it is empty.
+// MaxRemoteNamespaces returns the maximum number of remote namespaces of a consumer; 0 means that the number is not
+// limited. installation is the value policy.maxRemoteNamespaces of the chart; 0 means that the value is empty.
 func MaxRemoteNamespaces(fc *v1alpha1.ForeignCluster, installation int32) int32 {
 	var ofTrust int32
 	if Of(fc) == v1alpha1.TrustTenant {
@@ -73,7 +73,8 @@ func MaxRemoteNamespaces(fc *v1alpha1.ForeignCluster, installation int32) int32 
 	return cmp.Or(ptr.Deref(fc.Spec.IncomingPolicy.MaxRemoteNamespaces, 0), installation, ofTrust)
 }
 
-// ExternalNames returns the patterns of the names that Services of type ExternalName of a consumer may have, as Names.
+// ExternalNames returns the patterns of the DNS names that Services of type ExternalName of a consumer may have in
+// spec.externalName. They have the same sources as the result of Names, with the same precedence.
 func ExternalNames(fc *v1alpha1.ForeignCluster, installation []string) []string {
 	return patterns(fc, fc.Spec.IncomingPolicy.ExternalNames, installation)
 }
@@ -104,8 +105,8 @@ func KeepCIDRs(fc *v1alpha1.ForeignCluster, installation []string) []string {
 	}
 }
 
-// tenantObjects are the limits of Objects with trust Tenant. Node ports are a range of the whole cluster, and load
-// balancers have costs.
+// tenantObjects are the limits of Objects with trust Tenant. They permit no node ports, which are a range of the whole
+// cluster, and no load balancers, which have costs.
 var tenantObjects = corev1.ResourceList{
 	"count/configmaps":                   resource.MustParse("100"),
 	"count/secrets":                      resource.MustParse("100"),
@@ -119,9 +120,9 @@ var tenantObjects = corev1.ResourceList{
 var tenantReflected = resource.MustParse("100")
 
 // Objects returns the maximum number of objects of a consumer in each remote namespace, by the names of a
-// ResourceQuota. Each is that of spec.incomingPolicy.objects of its ForeignCluster or, if it has none, of the
-// installation or, if that has none, of the trust. reflected are the kinds, in addition to the built-in ones, that the
-// consumer may reflect.
+// ResourceQuota. Each maximum is taken from the first of these that specifies one: spec.incomingPolicy.objects of the
+// ForeignCluster, the installation, the trust in the consumer. reflected are the kinds, in addition to the built-in
+// ones, that the consumer may reflect.
 func Objects(
 	fc *v1alpha1.ForeignCluster, installation corev1.ResourceList, reflected []metav1.GroupVersionResource,
 ) corev1.ResourceList {
@@ -141,8 +142,8 @@ func Objects(
 // tenantObjectBytes is the maximum size of an object with trust Tenant.
 const tenantObjectBytes = 128 << 10
 
-// MaxObjectBytes returns the maximum size of an object of a consumer, in bytes; 0 if it is not limited. It is that of
-// the installation or, if that is 0, of the trust.
+// MaxObjectBytes returns the maximum size of an object of a consumer, in bytes; 0 if it is not limited. If the limit of
+// the installation is 0, the trust in the consumer determines the limit.
 func MaxObjectBytes(fc *v1alpha1.ForeignCluster, installation int64) int64 {
 	if installation == 0 && Of(fc) == v1alpha1.TrustTenant {
 		return tenantObjectBytes
@@ -150,8 +151,8 @@ func MaxObjectBytes(fc *v1alpha1.ForeignCluster, installation int64) int64 {
 	return installation
 }
 
-// Pods returns the limits for pods of a consumer; nil if it has none. Each field is that of spec.incomingPolicy.pods of
-// its ForeignCluster or, if it is empty, of the installation or, if that is empty, of the trust.
+// Pods returns the limits for pods of a consumer; nil if it has none. Each field is taken from the first of these in
+// which it is not empty: spec.incomingPolicy.pods of the ForeignCluster, the installation, the trust in the consumer.
 func Pods(fc *v1alpha1.ForeignCluster, installation *v1alpha1.PodPolicy) *v1alpha1.PodPolicy {
 	own := &fc.Spec.IncomingPolicy.Pods
 	policy := &v1alpha1.PodPolicy{

@@ -166,11 +166,10 @@ func RemoteAffinity(clusterID string, topology map[string]string) *corev1.Volume
 	}}
 }
 
-// RemoteClass returns the StorageClass for the volume of a claim on a provider. offered are the
-// StorageClasses that the provider offers, the default first. It returns the class in the annotation
-// liqo.io/remote-storage-class of the claim, otherwise the class named local if it is offered,
-// otherwise the default. It fails if the class in the annotation is not offered, or if offered is
-// empty.
+// RemoteClass returns the StorageClass for the volume of a claim on a provider. offered are the StorageClasses that the
+// provider offers, the default first. It returns the class in the annotation liqo.io/remote-storage-class of the claim,
+// otherwise the class whose name is the argument local, if that is offered, otherwise the default. It fails if the
+// class in the annotation is not offered, or if offered is empty.
 func RemoteClass(claim *corev1.PersistentVolumeClaim, local string, offered []string) (string, error) {
 	if len(offered) == 0 {
 		return "", fmt.Errorf("the provider offers no storage class")

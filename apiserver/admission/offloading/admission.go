@@ -1,9 +1,10 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package offloading implements the admission plugin that refuses to offload namespaces of Kubernetes
-// and of the federation, and to select the name of another namespace for remote namespaces. It admits
-// or refuses the creation of NamespaceOffloadings, directly or by the verb offload.
+// Package offloading implements the admission plugin that refuses to offload namespaces of Kubernetes and of the
+// federation. It also refuses to select the name of another namespace for remote namespaces, unless the user may
+// offload that namespace, too. It admits or refuses the creation of NamespaceOffloadings, directly or by the verb
+// offload.
 package offloading
 
 import (
@@ -33,14 +34,14 @@ const Name = "NamespaceOffloading"
 // system are the namespaces of Kubernetes.
 var system = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
-// Register registers the plugin. cluster returns the name of the local cluster and the namespaces of the
-// installation, which the plugin protects as well. It is called after the flags are parsed.
+// Register registers the plugin. cluster returns the name of the local cluster and the namespaces of the installation,
+// which the plugin protects as well. cluster is called after the flags are parsed.
 func Register(plugins *admission.Plugins, cluster func() (name string, own []string)) {
 	plugins.Register(Name, func(io.Reader) (admission.Interface, error) { return New(cluster()), nil })
 }
 
-// Plugin refuses to offload a namespace of Kubernetes or of the federation, and to select the name of
-// another namespace for remote namespaces. Create it with New.
+// Plugin refuses to offload a namespace of Kubernetes or of the federation, and to select a name for remote namespaces
+// that belongs to another namespace which the user may not offload. Create it with New.
 type Plugin struct {
 	*admission.Handler
 	client      kubernetes.Interface
@@ -74,9 +75,9 @@ func (p *Plugin) ValidateInitialization() error {
 	return nil
 }
 
-// Validate returns 403 for a protected namespace and for the name of another namespace, 409 for a
-// terminating namespace, and 404 for a namespace that does not exist. It reads namespaces from
-// kube-apiserver: requests are rare, and a cache could be stale.
+// Validate returns 403 for a protected namespace and for a name of remote namespaces that validateName refuses, 409 for
+// a terminating namespace, and 404 for a namespace that does not exist. It reads namespaces from kube-apiserver:
+// requests are rare, and a cache could be stale.
 func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
 	if attributes.GetResource().GroupResource() != federation.Resource("namespaceoffloadings") {
 		return nil
@@ -107,9 +108,9 @@ func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, 
 	return p.validateName(ctx, attributes)
 }
 
-// validateName returns 403 if the request selects, for remote namespaces, the name of another namespace or the name
-// that DefaultName generates for it, and the user may not offload that namespace. Otherwise its remote namespace could
-// not be created.
+// validateName returns 403 if the request selects, for remote namespaces, the name of another local namespace, or the
+// name that DefaultName generates for another one, and the user is not permitted to offload that other namespace: its
+// own remote namespace could no longer be created.
 func (p *Plugin) validateName(ctx context.Context, attributes admission.Attributes) error {
 	name := selectedName(attributes.GetObject())
 	if name == "" {

@@ -150,7 +150,7 @@ func (r Request) roomAt(virtualNode *v1alpha1.VirtualNode, target end, size reso
 	return nil
 }
 
-// classSuffix is the part between the name of a StorageClass and the resource in the resources of a
+// classSuffix is the part between the name of a StorageClass and the name of a resource, for a limit in a
 // ResourceQuota.
 const classSuffix = ".storageclass.storage.k8s.io/"
 

@@ -62,7 +62,7 @@ func (r Request) claim() field.ErrorList {
 	}
 	for _, finalizer := range claim.Finalizers {
 		if !tolerated(finalizer) {
-			errs = append(errs, r.refuse("finalizer %s prevents that the move deletes the claim and creates it again; "+
+			errs = append(errs, r.refuse("finalizer %s prevents the move from deleting the claim and creating it again; "+
 				"have the controller of the finalizer remove it first", finalizer)...)
 		}
 	}

@@ -61,7 +61,7 @@ type Request struct {
 type end struct {
 	// provider is the provider at this end. Nil means the local cluster.
 	provider *placement.Provider
-	// class is the StorageClass of the volume. It is empty if it is not recorded in a source volume.
+	// class is the StorageClass of the volume. It is empty for a source volume that does not record its class.
 	class string
 	// nodes are the Nodes on which the volume can be used. For a provider they are its virtual nodes.
 	nodes []*corev1.Node
@@ -165,7 +165,7 @@ func (r Request) samePlace(source, target end) field.ErrorList {
 		"the data is already stored in "+where+"; request another cluster, node or storage class")}
 }
 
-// refuse returns an error about the claim, for the name of the VirtualVolume.
+// refuse returns an error for the field metadata.name, with a reason that prevents a move of the claim.
 func (r Request) refuse(format string, args ...any) field.ErrorList {
 	return field.ErrorList{invalid(namePath, r.Volume.Name, format, args...)}
 }

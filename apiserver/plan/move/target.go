@@ -154,8 +154,8 @@ func (r Request) usable(provider *placement.Provider) []*v1alpha1.VirtualNode {
 	})
 }
 
-// nodeOf returns the Node of a virtual node. If it does not exist yet, it returns a Node with the
-// labels that it will have.
+// nodeOf returns the Node of a virtual node. If the Node does not exist yet, nodeOf returns one with the labels that
+// the virtual kubelet will set.
 func (r Request) nodeOf(virtualNode *v1alpha1.VirtualNode) *corev1.Node {
 	if found := named(r.Nodes, virtualNode.Spec.NodeName); len(found) > 0 {
 		return found[0]

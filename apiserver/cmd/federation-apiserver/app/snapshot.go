@@ -60,7 +60,7 @@ func newRestoreCommand(out io.Writer) *cobra.Command {
 			"snapshots of --data-dir. Required.")
 	cmd.Flags().StringVar(&o.DataDir, "data-dir", o.DataDir, "Data directory into which the snapshot is restored.")
 	cmd.Flags().BoolVar(&o.SetAside, "set-aside", false,
-		"Rename existing data. Without this flag, existing data lets the command fail.")
+		"Rename existing data. If false, the command fails if data exists.")
 	return cmd
 }
 
