@@ -31,9 +31,8 @@ const (
 	apiClusterID = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
 	// objects is the number of objects that one client creates, reads and changes in a run.
 	objects = 1000
-	// objectsOfMany is the number of objects that 16 clients together create, read and change in a
-	// run. It takes about six seconds, long enough for garbage collection to affect each run
-	// equally.
+	// objectsOfMany is the number of objects that 16 clients together create, read and change in a run. A run then takes
+	// about six seconds, long enough for garbage collection to affect each run equally.
 	objectsOfMany = 3000
 	// lists is the number of times that one client lists all objects in a run.
 	lists = 20
@@ -71,10 +70,10 @@ func (s apiSample) rate() float64 {
 	return float64(s.clients) * float64(len(s.latencies)) / waited.Seconds()
 }
 
-// measureAPI compares a resource of the federation's API with a custom resource of the same schema,
-// on rome's API server and as a user with a Role. One client alternates between the two resources,
-// so that both latencies are measured under the same conditions. 16 clients send all requests for
-// one resource, and then all for the other.
+// measureAPI compares a resource of the federation's API with a custom resource of the same schema, on the API server
+// of cluster rome, the consumer, and as a user with a Role. One client alternates between the two resources, so that
+// both latencies are measured under the same conditions. 16 clients send all requests for one resource, and then all
+// for the other.
 func (b *bench) measureAPI(ctx context.Context) ([]apiSample, error) {
 	client, err := b.apiClient(ctx)
 	if err != nil {

@@ -51,7 +51,7 @@ type startSample struct {
 	starts []podStart
 }
 
-// percentile returns a percentile of the durations that of returns for each pod, in milliseconds.
+// percentile returns a percentile, in milliseconds, of the durations that the function of returns for the pods.
 func (s startSample) percentile(percent int, of func(podStart) time.Duration) float64 {
 	var all []time.Duration
 	for _, start := range s.starts {
@@ -66,7 +66,7 @@ type startLog struct {
 	pods  map[string]podStart
 }
 
-// local records a state of a pod on rome.
+// local records a state of a local pod.
 func (l *startLog) local(pod *corev1.Pod) {
 	l.note(pod.Name, func(s *podStart, now time.Time) {
 		first(&s.bound, now, pod.Spec.NodeName != "")
@@ -74,7 +74,7 @@ func (l *startLog) local(pod *corev1.Pod) {
 	})
 }
 
-// remote records a state of a pod on milan.
+// remote records a state of a remote pod.
 func (l *startLog) remote(pod *corev1.Pod) {
 	l.note(pod.Name, func(s *podStart, now time.Time) {
 		first(&s.made, now, true)

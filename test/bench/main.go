@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures the overhead of offloading, compared with the same work on one plain cluster
-// in the same run. It prints one table in Markdown.
+// Command bench measures the overhead of offloading from cluster rome, the consumer, to cluster milan, the provider,
+// compared with the same work without offloading in the same run. It prints tables in Markdown.
 package main
 
 import (
@@ -57,7 +57,7 @@ func parse(args []string) (options, error) {
 	storage := flags.String("storage", "",
 		"measure only these parts of storage, separated by commas: provisioning, requests, moves")
 	flags.StringVar(&o.instance, "instance", "bench", "name of the playground's instance")
-	flags.BoolVar(&o.keep, "keep", false, "use an instance that exists, and keep it")
+	flags.BoolVar(&o.keep, "keep", false, "use an instance that exists, and do not delete it at the end")
 	flags.BoolVar(&o.breakdown, "breakdown", false,
 		"also print which programs use the processors and who sends which requests at the largest size")
 	if err := flags.Parse(args); err != nil {

@@ -22,10 +22,10 @@ import (
 type placement string
 
 const (
-	// onLocal places all pods on rome's nodes.
+	// onLocal places all pods on the consumer's own nodes.
 	onLocal placement = "local"
-	// inBoth creates a Deployment of this size on rome and another one on milan, without the
-	// product. It is the fair comparison, because an offloaded pod is also two Pod objects.
+	// inBoth creates a Deployment of the measured size in each of the two clusters, and offloads nothing. This is the fair
+	// comparison, because an offloaded pod also consists of two Pod objects, one in each cluster.
 	inBoth placement = "in both"
 	// onVirtual places all pods on the virtual node.
 	onVirtual placement = "offloaded"
@@ -41,8 +41,8 @@ type sample struct {
 	// cpu is the processor time of all processes in both clusters, from the creation until the
 	// clusters are quiet. Idle usage is subtracted.
 	cpu time.Duration
-	// creating is the same processor time by program, and deleting the processor time from the
-	// deletion until the clusters are quiet.
+	// creating is the processor time cpu, by program. deleting is the processor time by program from the deletion until
+	// the clusters are quiet. Idle usage is subtracted.
 	creating, deleting usage
 	// crossed is the number of bytes between the clusters, from the creation until they are quiet.
 	crossed int64
@@ -269,8 +269,8 @@ func (u usage) sum() (sum time.Duration) {
 	return sum
 }
 
-// since returns the processor time since before. It subtracts the idle usage, in cores by program,
-// during elapsed.
+// since returns the processor time by program that was used after the measurement before. elapsed is the time between
+// the two measurements. The result does not include idle, the number of cores that each program uses in idle clusters.
 func (u usage) since(before usage, idle map[string]float64, elapsed time.Duration) usage {
 	result := usage{}
 	for program, used := range u {

@@ -17,7 +17,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// Budgets. Unless a comment states otherwise, a multiple of the value without the product.
+// createBudget, deleteBudget and cpuBudget are multiples of the value without offloading. requestsBudget is the number
+// of requests per created pod, and peerBudget is the time to peer in seconds.
 const (
 	createBudget   = 3.0
 	deleteBudget   = 3.0

@@ -168,7 +168,7 @@ func (b *bench) kubeletProcesses(ctx context.Context, node string) ([]harness.Pr
 	return found, nil
 }
 
-// kubeletStarted returns the time at which the process that replaced before started.
+// kubeletStarted returns the start time of the virtual kubelet's process that replaced the process before.
 func (b *bench) kubeletStarted(ctx context.Context, before harness.Process) (time.Time, error) {
 	for _, node := range b.nodes {
 		processes, err := b.kubeletProcesses(ctx, node)

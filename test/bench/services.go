@@ -91,8 +91,8 @@ func (b *bench) measureServices(ctx context.Context) (rows []row, err error) {
 				return nil, err
 			}
 		}
-		fmt.Fprintf(os.Stderr, "%d Services of %d endpoints, run %d: p50 %.0f ms here and %.0f ms there\n", services,
-			endpoints, run+1,
+		fmt.Fprintf(os.Stderr, "%d Services of %d endpoints, run %d: p50 %.0f ms on the consumer, %.0f ms on the provider\n",
+			services, endpoints, run+1,
 			milliseconds(percentile(s.local, 50)), milliseconds(percentile(s.remote, 50)))
 		samples = append(samples, s)
 	}
@@ -153,7 +153,7 @@ func (b *bench) serve(ctx context.Context, name string, local, remote *sliceWatc
 	return err
 }
 
-// networking sets the value networking of the release on both clusters.
+// networking sets spec.networking of the ForeignCluster of the peer in both clusters. mode is a JSON value.
 func (b *bench) networking(ctx context.Context, mode string) error {
 	patch := []byte(`{"spec":{"networking":` + mode + `}}`)
 	for _, side := range []struct{ of, about *harness.Cluster }{{b.rome, b.milan}, {b.milan, b.rome}} {

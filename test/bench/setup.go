@@ -32,7 +32,8 @@ const (
 	idlePeriod = 10 * time.Second
 )
 
-// bench is two peered clusters, and the results of measurements during their setup.
+// bench is two peered clusters, the consumer rome and the provider milan, and the results of measurements during their
+// setup.
 type bench struct {
 	playground  *harness.Playground
 	options     options
@@ -91,8 +92,8 @@ func (b *bench) setUp(ctx context.Context) error {
 	return b.namespaces(ctx)
 }
 
-// peer peers the clusters, and measures the time until the virtual node is Ready. It does nothing
-// for an existing instance, whose clusters are peered.
+// peer peers the clusters, and measures the time until the virtual node is Ready. For an existing instance, whose
+// clusters are peered, it only waits until the virtual node is Ready.
 func (b *bench) peer(ctx context.Context) error {
 	start := time.Now()
 	_, err := b.rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, b.milan.Name, metav1.GetOptions{})
@@ -136,9 +137,9 @@ func (b *bench) findNodes(ctx context.Context) error {
 	return nil
 }
 
-// reserve makes milan's fake nodes schedulable and its real nodes unschedulable if reserved is true, and
-// the reverse otherwise. Milan offers schedulable nodes only, and fake nodes start no containers. The
-// product's own pods are scheduled to real nodes before.
+// reserve makes the provider's fake nodes schedulable if reserved is true, and its nodes with a kubelet unschedulable.
+// If reserved is false, it does the reverse. A provider offers only schedulable nodes. The product's own pods must have
+// been scheduled before the fake nodes are reserved for offloaded pods, because fake nodes start no containers.
 func (b *bench) reserve(ctx context.Context, reserved bool) error {
 	nodes, err := b.milan.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -74,8 +74,8 @@ func (b *bench) measureStorage(ctx context.Context) error {
 	return nil
 }
 
-// setUpStorage makes milan's real node available to rome, connects the clusters by a tunnel, and
-// offers storage to rome. Fake nodes cannot run the movers of a move.
+// setUpStorage offers the provider's node that has a kubelet, and its storage, to the consumer, and connects the
+// clusters by a tunnel. Fake nodes cannot run the movers of a move.
 func (b *bench) setUpStorage(ctx context.Context) error {
 	if err := b.reserve(ctx, false); err != nil {
 		return err
@@ -142,8 +142,8 @@ func (b *bench) networkEstablished(ctx context.Context) error {
 	return nil
 }
 
-// tunnelValues returns the chart values of a tunnel for a cluster. They keep gateways off fake
-// nodes, which have no network.
+// tunnelValues returns the chart values of a tunnel for a cluster. They name only endpoints of nodes with a kubelet,
+// because fake nodes have no network, and permit gateways on the control plane's node.
 func (b *bench) tunnelValues(ctx context.Context, cluster *harness.Cluster) ([]string, error) {
 	nodes, err := cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -201,8 +201,7 @@ func claimOf(name, class, remoteClass, size string) corev1.PersistentVolumeClaim
 	return claim
 }
 
-// where returns the node selector of pods on the virtual node, or on rome's own nodes if remote is
-// false.
+// where returns the node selector of pods on the virtual node, or on the consumer's worker node if remote is false.
 func where(remote bool) map[string]string {
 	if remote {
 		return map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode}

@@ -20,8 +20,8 @@ import (
 // rsyncPort is the port of the rsync daemon in the pods that copy without the product.
 const rsyncPort = 8730
 
-// handCommand copies the volume of the pod that runs it to the rsync daemon of the pod in the other
-// cluster. It has the flags of the mover, but uses no TLS and does not compare the copies.
+// handCommand copies the volume of the pod that runs it to the rsync daemon of the pod in the other cluster. Its flags
+// are those with which the mover runs rsync, but it uses no TLS and does not compare the copies.
 const handCommand = "rsync --archive --hard-links --acls --xattrs --sparse --numeric-ids " +
 	"--delete-before --modify-window=-1 --inplace /data/ rsync://%s:%d/data/"
 
@@ -35,8 +35,8 @@ uid = 0
 gid = 0
 `
 
-// handPod returns the name of the pod that copies without the product on milan, if remote is true,
-// or on rome. Its claim and its Service have the same name.
+// handPod returns the name of the pod that copies by rsync, without the product: on the provider if remote is true,
+// otherwise on the consumer. Its claim and its Service have the same name.
 func handPod(remote bool) string {
 	if remote {
 		return "hand-milan"

@@ -33,8 +33,8 @@ type claimWindows struct {
 	creation, deletion window
 }
 
-// measureClaimRequests counts the API requests for pods with and without claims, on rome's own node
-// and on the virtual node.
+// measureClaimRequests counts the API requests for pods with and without claims, on the consumer's own node and on the
+// virtual node.
 func (b *bench) measureClaimRequests(ctx context.Context) ([]storageRow, error) {
 	kinds := []claimKind{
 		{"without a claim, local", vanilla, "", false},

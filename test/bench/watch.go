@@ -56,8 +56,8 @@ func watchPods(ctx context.Context, c *harness.Cluster, namespace string, seen f
 	return w, nil
 }
 
-// take updates the numbers of pods for the change of a pod from old to changed, where nil is a
-// missing pod. It counts incrementally, because the processors that count are also measured.
+// take updates the numbers of pods for the change of a pod from old to changed, where nil is a missing pod. It counts
+// incrementally, because counting uses the processors that the benchmark measures.
 func (w *podWatch) take(old, changed any, seen func(*corev1.Pod)) {
 	pod, isPod := changed.(*corev1.Pod)
 	if isPod && seen != nil {
@@ -84,8 +84,8 @@ func (w *podWatch) count(pod *corev1.Pod, by int) {
 	}
 }
 
-// until waits until the numbers of all pods and of Ready pods meet a condition, and returns the
-// time. It fails if the numbers do not change for a while.
+// until waits until the numbers of all pods and of Ready pods meet a condition, and returns the time. It fails if the
+// numbers do not change for the duration patience.
 func (w *podWatch) until(ctx context.Context, what string, wanted func(all, ready int) bool) (time.Time, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

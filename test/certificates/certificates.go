@@ -82,8 +82,8 @@ func (a *Authority) Issue(subject pkix.Name, names []string, addresses []net.IP)
 	return encode(der), key, err
 }
 
-// Certify signs a PEM encoded certificate request of a client. The certificate is valid for life
-// from began.
+// Certify signs a PEM encoded certificate request of a client. The certificate is valid from the time began, for the
+// duration life.
 func (a *Authority) Certify(request []byte, began time.Time, life time.Duration) ([]byte, error) {
 	block, _ := pem.Decode(request)
 	if block == nil {

@@ -70,8 +70,8 @@ func (o Options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object)
 	}, nil
 }
 
-// filled returns a storage with a watch cache, after the cache is initialized. Until then the cache
-// refuses lists with 429, and a real server is not ready either.
+// filled returns a storage with a watch cache, after the cache is initialized. An uninitialized cache refuses lists
+// with 429; in production, the server is not ready until then.
 func filled(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
 	newFunc, newListFunc func() runtime.Object, attrs apistorage.AttrFunc, triggers apistorage.IndexerFuncs,
 	indexers *cache.Indexers,

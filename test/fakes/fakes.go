@@ -25,9 +25,9 @@ type place struct {
 	namespace string
 }
 
-// Followed makes a watch of an informer start at the informer's list. Without it, the fake client
-// omits deletions between the list and the watch. It also copies the objects of events, which the
-// fake client shares among its watches, and which informers modify.
+// Followed makes a watch of an informer start at the informer's list, because the fake client would omit deletions
+// between the list and the watch. For other watches, Followed copies the objects of events, because the fake client
+// shares them among its watches, and informers modify them.
 func Followed[C Cluster](cluster C) C {
 	// begun needs no lock, because the fake client calls reactors while it holds its own.
 	begun := map[place][]watch.Interface{}

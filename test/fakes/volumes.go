@@ -9,7 +9,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// NoVolumes implements the volumes of peerings for a consumer whose providers store no data.
+// NoVolumes implements the interface by which controllers of peerings access volumes, for a consumer whose providers
+// store no data.
 type NoVolumes struct{}
 
 // StoredBy returns no volumes.

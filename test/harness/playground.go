@@ -80,7 +80,7 @@ func (p *Playground) Build(ctx context.Context, programs ...string) error {
 	return p.run(ctx, "build", "--only", strings.Join(programs, ","))
 }
 
-// Image writes an image archive to tar, with a static program as /NAME.
+// Image writes an archive to the file tar, with a container image whose entry point is a statically linked program.
 func (p *Playground) Image(ctx context.Context, program, tag, tar string) error {
 	return p.run(ctx, "image", "--tag", tag, "--output", tar, program)
 }

@@ -23,15 +23,16 @@ type Attack string
 const (
 	// EndlessText responds with endless text, to any request.
 	EndlessText Attack = "EndlessText"
-	// EndlessJSON responds with an endless list of one long name.
+	// EndlessJSON responds with a list whose first item has an endless name.
 	EndlessJSON Attack = "EndlessJSON"
 	// UnknownType responds with an endless body of a media type that does not exist.
 	UnknownType Attack = "UnknownType"
 	// SwitchProtocols responds with 101, and then sends endlessly on the connection.
 	SwitchProtocols Attack = "SwitchProtocols"
-	// ManyItems responds with a list of a million empty items, or with a watch of such events.
+	// ManyItems responds endlessly with lists of a million empty items, or to a watch with events whose objects are such
+	// lists.
 	ManyItems Attack = "ManyItems"
-	// LongNames responds with objects whose names have a megabyte.
+	// LongNames responds endlessly with events of objects whose names have a megabyte.
 	LongNames Attack = "LongNames"
 	// Dribble responds with one byte per second.
 	Dribble Attack = "Dribble"
@@ -146,7 +147,7 @@ var (
 	text, zeros = strings.Repeat("x", chunk), make([]byte, chunk)
 )
 
-// manyItems returns a list with a million empty items, or an event with such an object.
+// manyItems returns a list with a million empty items, or for a watch an event whose object is such a list.
 func manyItems(r *http.Request) string {
 	if r.URL.Query().Has("watch") {
 		return `{"type":"ADDED","object":` + millionItems() + "}\n"
@@ -166,7 +167,8 @@ func wait(r *http.Request) {
 	}
 }
 
-// endless writes a text, and then another one again and again.
+// endless sends one text, the argument first, and then repeats another one, the argument again, until the client
+// disconnects or the time duration has passed.
 func endless(w http.ResponseWriter, r *http.Request, mediaType, first, again string) {
 	w.Header().Set("Content-Type", mediaType)
 	if _, err := io.WriteString(w, first); err != nil {

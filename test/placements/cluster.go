@@ -25,8 +25,7 @@ const (
 	Turin = "33333333-3333-4333-8333-333333333333"
 )
 
-// Nodes are the nodes of the cluster: two real ones, and a virtual node for each of three
-// providers.
+// Nodes are the nodes of the consumer: two local nodes, and a virtual node for each of three providers.
 var Nodes = []*corev1.Node{
 	node("worker", map[string]string{}),
 	node("worker-it", map[string]string{"region": "it", "disk": "fast"}),

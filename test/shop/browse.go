@@ -116,8 +116,8 @@ func browse(ctx context.Context) ([]product, error) {
 	return products, nil
 }
 
-// catalog serves the products in the file whose path is in PRODUCTS, a JSON object of product names
-// and net prices in cents. The file is from a ConfigMap.
+// catalog serves the products in the file whose path is in the variable PRODUCTS, from a ConfigMap. The file is a JSON
+// array of objects with the name and the net price in cents of a product.
 func catalog(ctx context.Context) error {
 	return serveRPC(ctx, "shop.Catalog", map[string]method{
 		"List": func(context.Context, *structpb.Struct) (map[string]any, error) {

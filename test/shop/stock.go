@@ -107,7 +107,7 @@ func report(ctx context.Context) error {
 	return nil
 }
 
-// meter prints the load of its node. A DaemonSet runs it on the real nodes of its cluster.
+// meter prints the load of its node. A DaemonSet runs it on the nodes of its cluster that are not virtual.
 func meter(ctx context.Context) error {
 	return serve(ctx, map[string]http.Handler{
 		"GET /{$}": handler(func(*http.Request) (any, error) {

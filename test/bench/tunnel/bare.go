@@ -14,9 +14,9 @@ import (
 
 const bareLink = "wg0"
 
-// bare is a world without agents. The first nodes of its clusters are connected by WireGuard, in
-// the implementation that the agents use, and the other nodes route to them. Packets take the same
-// hops as with agents, but pass no overlay, gateway namespace, or rules.
+// bare is two clusters of network namespaces, a World, without agents. The first nodes of the clusters are connected by
+// WireGuard, in the implementation that the agents use, and the other nodes route to them. Packets take the same hops
+// as with agents, but pass no overlay, gateway namespace, or rules.
 type bare struct {
 	*world.World
 	// peers is the number of further peers in the configuration of each end. None of them is

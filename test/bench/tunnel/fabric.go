@@ -32,11 +32,10 @@ const (
 	written = time.Millisecond
 )
 
-// implementation is the WireGuard implementation that the last world used: the kernel's, or the one
-// in user space.
+// implementation is the WireGuard implementation that was used last: the kernel's, or the one in user space.
 var implementation kernel.Implementation
 
-// fabric is a world in which the agents of both clusters run.
+// fabric is two clusters of network namespaces, a World, in which the agents run.
 type fabric struct {
 	*world.World
 	rome, milan             *world.API
@@ -64,8 +63,8 @@ func (f *fabric) start(ctx context.Context, o world.Options) (err error) {
 	if f.keyOfMilan, err = writeKey(f.World, f.Milan); err != nil {
 		return err
 	}
-	// Only rome has an endpoint, so it initiates handshakes. Milan replies to every gateway of
-	// rome.
+	// Only rome's TunnelEndpoint has an endpoint of the peer, so rome initiates handshakes. Milan replies to every gateway
+	// of rome.
 	calls := []string{f.Rome.Input.Peers[0].Endpoint.String()}
 	f.rome = newAPI(f.Rome, append(f.moreOfRome, tunnelTo("milan", f.Rome.Input.Peers[0], calls))...)
 	f.milan = newAPI(f.Milan, append(f.moreOfMilan, tunnelTo("rome", f.Milan.Input.Peers[0], nil))...)
@@ -126,9 +125,8 @@ func (f *fabric) quiet(ctx context.Context) error {
 	return crowded{World: f.World, processes: f.agents()}.quiet(ctx)
 }
 
-// bothInitiate waits until each gateway has an endpoint of the other one. Milan's gateway has no
-// configured endpoint; the controllers give it the observed one, which is the last change after the
-// start.
+// bothInitiate waits until each gateway has an endpoint of the other one. Milan's gateway has no configured endpoint.
+// It reports the endpoint that it observes, and then configures it, which is the last change after the start.
 func (f *fabric) bothInitiate(ctx context.Context) error {
 	return eventually(ctx, "either gateway has an endpoint of the other", func() (bool, error) {
 		for _, c := range []*world.Cluster{f.Rome, f.Milan} {
@@ -233,5 +231,6 @@ func eventually(ctx context.Context, what string, holds func() (bool, error)) er
 	}
 }
 
-// milanPod is the address on rome of milan's second pod. The pod's node has no active gateway.
+// milanPod is the address by which pods of cluster rome reach the second pod of cluster milan. The pod's node has no
+// active gateway.
 var milanPod = netip.MustParseAddr("10.1.2.2")

@@ -31,8 +31,7 @@ const (
 	small = 64
 )
 
-// flow is traffic from one pod to another. address is the address of the second pod on the cluster
-// of the first one.
+// flow is traffic from one pod to another. address is the address by which the first pod reaches the second one.
 type flow struct {
 	from, to *kernel.Namespace
 	address  netip.Addr

@@ -25,15 +25,15 @@ import (
 // scaleBudget is the maximal time until all objects are in the kernel, in seconds.
 const scaleBudget = 2.0
 
-// crowded is a node of rome with a gateway, a route agent and thousands of objects. No peer is
-// connected.
+// crowded is a World in which only one node has a gateway and a route agent. The API has thousands of objects for them,
+// and no peer is connected.
 type crowded struct {
 	*world.World
 	api       *world.API
 	processes []*world.Process
 }
 
-// sizes are the measured numbers of objects. holds counts their results in the kernel, and want is
+// sizes are the measured numbers of objects. holds returns the number of resulting objects in the kernel, and want is
 // the expected number.
 var sizes = []struct {
 	name    string
@@ -68,8 +68,8 @@ func measureScale(ctx context.Context, o options) ([]row, error) {
 	return rows, nil
 }
 
-// hold starts the agents of a node with objects, and later creates one more object. It returns the
-// time until the kernel has the results of the objects, and then of the one.
+// hold starts the agents of a node with objects, and later creates one more object. It returns took, the time until the
+// kernel has the results of all objects, and more, the time until it has the result of the additional one.
 func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, holds func(crowded) (int, error),
 	want int) (took, more time.Duration, err error) {
 	c := crowded{}
@@ -135,9 +135,9 @@ func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, hol
 	return took, done.Sub(began), nil
 }
 
-// until waits until each agent has completed a pass, at least one of them after before, and the
-// kernel has the wanted number. It returns the time of that pass. It reads the kernel only after a
-// pass, because reading thousands of rules uses the processors that are measured.
+// until waits until each agent has completed a pass, the numbers of completed passes differ from before, and holds
+// returns want. It returns the time at which it observed the last pass. It reads the kernel only after a pass, because
+// reading thousands of rules uses the processors that are measured.
 func (c crowded) until(ctx context.Context, before []float64, want int,
 	holds func(crowded) (int, error)) (done time.Time, err error) {
 	var last []float64

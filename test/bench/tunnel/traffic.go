@@ -16,7 +16,7 @@ import (
 const (
 	// streamBudget is the minimal ratio of the TCP throughput to the throughput of plain WireGuard.
 	streamBudget = 0.85
-	// crowd is the number of additional peers in the contest with the most peers.
+	// crowd is the number of additional peers in the comparison with the most peers.
 	crowd = 1000
 )
 
@@ -46,7 +46,8 @@ var kinds = []struct {
 	{"HTTP, one connection per request", "/s", 1, flow.requests, 2, 0},
 }
 
-// contest has one value of each measurement of one kind of traffic in one network.
+// contest has the results of measurements of one kind of traffic in one network: with plain WireGuard, with the agents,
+// and the ratios of both.
 type contest struct{ plain, fabric, ratios figures.Series }
 
 // measureTraffic measures every kind of traffic in every network, between pods whose nodes have no

@@ -171,7 +171,7 @@ func count(url string) error {
 	return err
 }
 
-// datagram sends a UDP datagram until it is answered, because each may be lost.
+// datagram sends a UDP datagram up to five times, because any can be lost, until the server returns it.
 func datagram(address, size string) error {
 	n, err := strconv.Atoi(size)
 	if err != nil {

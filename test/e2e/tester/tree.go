@@ -24,8 +24,8 @@ const (
 	bigFile = 4 << 20
 	// smallFiles is the number of files with different owners and modes.
 	smallFiles = 300
-	// sparseFile is the length, in bytes, of a file with a single block of data in its middle.
-	// Copies transfer its holes as well.
+	// sparseFile is the length, in bytes, of a file with a single block of data in its middle. A copy must have the same
+	// holes.
 	sparseFile = 4 << 20
 )
 
@@ -76,8 +76,8 @@ func makeTree(root string) error {
 		unix.Setxattr(in("list"), "system.posix_acl_access", accessList(), 0))
 }
 
-// accessList returns the binary form of an access control list that lets user 1234 read: a version,
-// and tag, permissions and ID of each entry.
+// accessList returns the binary form of an access control list that permits user 1234 to read: a version, and tag,
+// permissions and ID of each entry.
 func accessList() []byte {
 	const none = ^uint32(0)
 	list := binary.LittleEndian.AppendUint32(nil, 2)

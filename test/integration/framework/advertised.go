@@ -21,8 +21,8 @@ import (
 // AdvertisedAuthority returns the CA bundle that verifies AdvertisedServer.
 func (e *Environment) AdvertisedAuthority() []byte { return e.advertised.Bundle }
 
-// RotateAdvertised makes kube-apiserver serve a certificate of another authority at
-// AdvertisedServer, and waits until it does. The end of the test reverts it.
+// RotateAdvertised makes kube-apiserver serve a certificate of another authority at AdvertisedServer, and waits until
+// it does. The change is reverted at the end of the test.
 func (e *Environment) RotateAdvertised(t testing.TB, authority *certificates.Authority) {
 	t.Helper()
 	before := e.advertised
@@ -77,8 +77,8 @@ func replace(path string, content []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// Certify signs a PEM encoded certificate request with the authority that kube-apiserver verifies
-// clients with.
+// Certify signs a PEM encoded certificate request with the authority by which kube-apiserver verifies clients. The
+// certificate is valid from began for the duration life.
 func (e *Environment) Certify(t testing.TB, request []byte, began time.Time, life time.Duration) []byte {
 	t.Helper()
 	certificate, err := e.authority.Certify(bytes.Clone(request), began, life)

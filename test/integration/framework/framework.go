@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package framework starts, once for all tests of a package, a real etcd and kube-apiserver with the
-// federation API server behind its aggregator. All processes listen on loopback addresses or unix
-// sockets, and end with the tests, also when these are interrupted.
+// Package framework starts, once for all tests of a package, the programs etcd and kube-apiserver, and the federation
+// API server behind the aggregation layer. All processes listen on loopback addresses or unix sockets, and end with the
+// tests, also when these are interrupted.
 //
 // A package of tests calls Main from its TestMain and Get in its tests:
 //
@@ -190,7 +190,7 @@ func (e *Environment) stop() {
 	if wait.PollUntilContextTimeout(context.Background(), 100*time.Millisecond, 2*time.Second, true, gone) == nil {
 		return
 	}
-	fmt.Fprintf(os.Stderr, "the test environment leaves something behind: %v\n", err)
+	fmt.Fprintf(os.Stderr, "deleting the directory of the test environment: %v\n", err)
 }
 
 // binaries returns the directory with the programs of Kubernetes and etcd.

@@ -88,7 +88,7 @@ func (p *Proxy) AddressURL(t testing.TB) string {
 	return ""
 }
 
-// Refuse makes the proxy respond to all requests with an HTTP status. Zero ends it.
+// Refuse makes the proxy respond to all requests with an HTTP status. 0 makes it connect clients again.
 func (p *Proxy) Refuse(status int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +164,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	both.Wait()
 }
 
-// pipe copies from one connection to the other until one of them ends, and closes to.
+// pipe copies from one connection to the other until one of them ends. Then it closes the connection to which it
+// copies.
 func pipe(to net.Conn, from io.Reader) {
 	_, _ = io.Copy(to, from)
 	_ = to.Close()

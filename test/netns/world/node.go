@@ -15,7 +15,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// node creates a node with one pod, connects it to the wire, and adds routes to the pods of the other node.
+// node creates a node with one pod, connects the node to the bridge in w.Wire, and adds routes to the pods of the
+// cluster's other node.
 func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error) {
 	n := &Node{
 		Name: name, V4: Addr(

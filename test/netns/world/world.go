@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package world creates clusters of network namespaces. All nodes are on one wire, and are configured as by a
-// simple CNI plugin. The caller adds the objects of the agents, either directly from the model or by running
-// the agents.
+// Package world creates clusters of network namespaces. All nodes are in one Ethernet network, and are configured as by
+// a simple CNI plugin. The caller adds the links, routes and rules of the network agents, either directly from the
+// model or by running the agents.
 package world
 
 import (
@@ -47,8 +47,8 @@ func Prepare() error {
 	return os.Setenv("XTABLES_LOCKFILE", Namespaces+"/xtables.lock")
 }
 
-// World is a set of clusters whose nodes are all on one wire. Each cluster has two nodes, and each node has
-// one pod.
+// World is a set of clusters whose nodes are all in one Ethernet network, a bridge in the network namespace Wire. Each
+// cluster has two nodes, and each node has one pod.
 type World struct {
 	Wire        *kernel.Namespace
 	Rome, Milan *Cluster
@@ -88,9 +88,9 @@ type Node struct {
 	Inner *kernel.Namespace
 }
 
-// New creates a world with the clusters rome and milan, and without objects of the agents. The pod on node N
-// of rome has the addresses 10.0.N.2 and fd10:0:N::2. Milan's pods have the same addresses, or with Disjoint
-// 10.1.N.2 and fd11:0:N::2.
+// New creates a world with the clusters rome and milan, and without links, routes and rules of the network agents. The
+// pod on node N of rome has the addresses 10.0.N.2 and fd10:0:N::2. Milan's pods have the same addresses, or with
+// Disjoint 10.1.N.2 and fd11:0:N::2.
 func New(o Options) (*World, error) {
 	here, err := kernel.Current()
 	if err != nil {
@@ -135,8 +135,8 @@ func (w *World) fill() (err error) {
 	if err != nil {
 		return err
 	}
-	// rome and milan have the CIDRs of their pods, and romeSeen and milanSeen the remapped CIDRs on the other
-	// cluster.
+	// rome and milan are the CIDRs of the pods of the two clusters. romeSeen and milanSeen are the CIDRs by which the
+	// other cluster reaches these pods.
 	rome, milan := both, both
 	romeSeen, milanSeen := cidrs{"10.2", "fd11"}, cidrs{"10.1", "fd11"}
 	if w.options.Disjoint {
@@ -157,7 +157,7 @@ func (w *World) fill() (err error) {
 	w.Milan.Input.Peers = []model.Peer{{
 		ClusterID: "rome", PublicKey: publicOfRome, Endpoint: netip.AddrPortFrom(w.Rome.Nodes[0].V4, Port), MTU: TunnelMTU,
 		Local: remaps(milan, milanSeen),
-		// 10.80 is the range of rome's AddressMappings. 10.66 is not announced to milan.
+		// 10.80.0.0/24 is the range of rome's AddressMappings. The Input of rome does not contain 10.66.0.0/24.
 		Remote: append(romeSeen.prefixes(), Prefix("10.80.0.0/24"), Prefix("10.66.0.0/24")),
 	}}
 	return nil
@@ -226,7 +226,7 @@ func (w *World) AddGateway(n *Node) (err error) {
 	return n.Inner.UseBackend(backend)
 }
 
-// Enter creates a network namespace in outer, which is deleted with the world.
+// Enter creates a network namespace in outer. Close deletes the new namespace.
 func (w *World) Enter(outer *kernel.Namespace, name string) (*kernel.Namespace, error) {
 	path := w.Path(name)
 	ns, err := outer.Enter(path)
