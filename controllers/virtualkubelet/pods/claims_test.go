@@ -194,7 +194,7 @@ func TestPodWaitsForVolumesThatItCannotUse(t *testing.T) {
 		}, reason: translate.ReasonVolumeOfAnotherNamespace, message: "remote namespace shop-rome, not in demo-rome"},
 		{name: "malformed handle", change: func(_ claimOf, v volumeOf) {
 			v.Spec.CSI.VolumeHandle = "milan/demo-rome/../other"
-		}, reason: translate.ReasonVolumeOfAnotherCluster, message: "does not identify its data"},
+		}, reason: translate.ReasonVolumeOfAnotherCluster, message: "does not state where its data is stored"},
 		{name: "ephemeral claim of the pod", ephemeral: true, change: func(c claimOf, _ volumeOf) {
 			c.OwnerReferences = []metav1.OwnerReference{{UID: "pod", Controller: ptr.To(true)}}
 		}},

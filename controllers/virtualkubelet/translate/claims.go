@@ -22,8 +22,8 @@ const (
 	// ReasonVolumeOfAnotherCluster means that another cluster stores the data of a claim. Move the data, or let the pod
 	// run on that cluster.
 	ReasonVolumeOfAnotherCluster = "VolumeOfAnotherCluster"
-	// ReasonVolumeOfAnotherNamespace means that the data of a claim is in a remote namespace that the namespace is not
-	// mapped to any more. Move the data, or restore the former mapping.
+	// ReasonVolumeOfAnotherNamespace means that the data of a claim is in a remote namespace to which the pod's namespace
+	// is not mapped any more. Move the data, or restore the former mapping.
 	ReasonVolumeOfAnotherNamespace = "VolumeOfAnotherNamespace"
 	// ReasonVolumeOfAnotherPod means that the claim of an ephemeral volume belongs to another pod. Delete the claim.
 	ReasonVolumeOfAnotherPod = "VolumeOfAnotherPod"
@@ -112,7 +112,7 @@ func RemoteClaim(
 	switch {
 	case err != nil:
 		return "", volumeError(ReasonVolumeOfAnotherCluster,
-			"the volume %s of claim %s does not identify its data: %v", bound.Name, claim.Name, err)
+			"the volume %s of claim %s does not state where its data is stored: %v", bound.Name, claim.Name, err)
 	case !remote:
 		return "", volumeError(ReasonVolumeOfAnotherCluster,
 			"the data of claim %s is stored in this cluster", claim.Name)
@@ -128,9 +128,9 @@ func RemoteClaim(
 	return handle.Claim, nil
 }
 
-// UseRemoteClaims replaces the local claims in the volumes of a shadow pod by the provider's claims. remote maps local
-// names to remote names; claims that it does not have are kept. Callers use it before the shadow pod is created,
-// because its volumes are immutable.
+// UseRemoteClaims replaces the local claims in the volumes of a shadow pod by the provider's claims. remote maps names
+// of local claims to names of the provider's claims; other claims keep their names. Callers use it before the shadow
+// pod is created, because its volumes are immutable.
 func UseRemoteClaims(shadow *v1alpha1.ShadowPod, pod *corev1.Pod, remote map[string]string) {
 	for i := range shadow.Spec.Pod.Volumes {
 		of := &shadow.Spec.Pod.Volumes[i]

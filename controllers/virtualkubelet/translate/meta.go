@@ -27,7 +27,7 @@ const (
 )
 
 // reflectedMeta returns the metadata of a reflected object. It omits owner references and finalizers, which have a
-// meaning in the local cluster only, and the IDs of other clusters.
+// meaning in the local cluster only, and AnnotationReflectTo, which contains the IDs of other clusters.
 func reflectedMeta(local metav1.Object, name, namespace string, to Destination) metav1.ObjectMeta {
 	labels, annotations := maps.Clone(local.GetLabels()), maps.Clone(local.GetAnnotations())
 	delete(annotations, corev1.LastAppliedConfigAnnotation)

@@ -16,8 +16,8 @@ import (
 
 // UpdateShadowPod copies the fields that may change in a running pod from the desired to the existing shadow pod:
 // labels, annotations, images, CPU and memory, the active deadline, new tolerations and new ephemeral containers. It
-// reports whether existing changed. The cached shadow pod has no other fields, and of ephemeral containers only the
-// names, so none may be read here.
+// reports whether existing changed. The cached existing shadow pod has only these fields, and of ephemeral containers
+// only the names: no other field may be read here.
 func UpdateShadowPod(existing, desired *v1alpha1.ShadowPod) bool {
 	keepTokenSecret(existing, desired)
 	changed := false

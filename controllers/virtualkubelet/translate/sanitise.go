@@ -18,7 +18,7 @@ const (
 	maxText = 1024
 	// maxReason is the maximum length of a provider's reason, in bytes.
 	maxReason = 128
-	// maxAddresses is the number of IP families.
+	// maxAddresses is the maximum number of a pod's addresses, one per IP family.
 	maxAddresses = 2
 )
 
