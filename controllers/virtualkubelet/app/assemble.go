@@ -143,7 +143,7 @@ func (k *kubelet) namespaceEvents() remotens.Events {
 	events.Synced = func(namespace string) { synced(namespace); k.leftovers.Check(namespace) }
 	events.Warning = func(key cache.ObjectName, event *corev1.Event) {
 		warn(key, event)
-		// Every virtual kubelet of the provider receives the warnings about reflected objects, and one of them records them.
+		// All virtual kubelets of the provider receive the warnings about reflected objects; only one records them.
 		if k.decides() {
 			k.mirror.Warn(key.Namespace, event)
 		}
@@ -151,8 +151,8 @@ func (k *kubelet) namespaceEvents() remotens.Events {
 	return events
 }
 
-// decides reports whether this virtual kubelet does the work that is done once per provider. That is the virtual
-// kubelet of the VirtualNode whose reflection policy applies to the provider.
+// decides reports whether this virtual kubelet does the work that only one virtual kubelet of each provider does: that
+// of the VirtualNode whose reflection policy applies to all virtual nodes of the provider.
 func (k *kubelet) decides() bool {
 	vn := k.informers.deciding(k.options.RemoteClusterID)
 	return vn != nil && vn.Name == k.options.VirtualNode
@@ -256,7 +256,7 @@ func (k *kubelet) remap() {
 	}
 }
 
-// syncOnRequest calls sync when remap was called. It returns nil when the context ends, or the error of sync.
+// syncOnRequest calls sync once remap requests it. It returns nil when the context ends, and an error when sync fails.
 func (k *kubelet) syncOnRequest(ctx context.Context) error {
 	for {
 		select {

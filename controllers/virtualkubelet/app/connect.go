@@ -108,13 +108,12 @@ func configOf(identity *remote.Identity, options *Options) (*rest.Config, error)
 	return config, nil
 }
 
-// errMoved is returned when the clients of the provider must be created again, because its address, CAs or the kind of
-// identity changed.
+// errMoved is returned when the clients of the provider must be created again, because the address, the CAs, the proxy,
+// the tenant namespace or the kind of credentials in the identity changed.
 var errMoved = errors.New("the connection settings of the provider changed")
 
-// watchIdentity reads the files of the identity periodically. It returns errMoved when an address, a CA, the tenant
-// namespace or the kind of identity in them changed, and nil when the context ends. Clients read renewed credentials
-// themselves.
+// watchIdentity reads the files of the identity periodically. It returns errMoved when one of the settings changed for
+// which the clients must be created again, and nil when the context ends. Clients read renewed credentials themselves.
 func watchIdentity(ctx context.Context, identity *remote.Identity, dir string, clock clock.WithTicker) error {
 	ticker := clock.NewTicker(identityCheck)
 	defer ticker.Stop()
@@ -126,7 +125,7 @@ func watchIdentity(ctx context.Context, identity *remote.Identity, dir string, c
 		}
 		now, err := remote.FromDirectory(dir)
 		if err != nil {
-			// The kubelet of this pod may be replacing the mounted files. If the identity was deleted, check fails.
+			// The kubelet of this pod may be replacing the mounted files. If the identity was deleted, clients.check fails.
 			continue
 		}
 		if now.Server != identity.Server || now.ProxyURL != identity.ProxyURL || now.Namespace != identity.Namespace ||

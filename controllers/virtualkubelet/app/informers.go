@@ -69,7 +69,7 @@ func newInformers(clients *clients, options *Options) *informers {
 	nodes := kubeinformers.NewSharedInformerFactoryWithOptions(clients.core, 0,
 		kubeinformers.WithTweakListOptions(only("metadata.name", options.NodeName)),
 		kubeinformers.WithTransform(trimNode))
-	// All VirtualNodes in the peer namespace are cached, since the oldest one has the reflection policy.
+	// All VirtualNodes in the peer namespace are cached, because the reflection policy of the oldest one applies to all.
 	virtualNodes := externalversions.NewSharedInformerFactoryWithOptions(
 		clients.federation,
 		0,
@@ -228,7 +228,7 @@ func (i *informers) offeredNode() string {
 	return ""
 }
 
-// trimNode drops all fields but the identity of a Node, since informers handle only its deletion.
+// trimNode drops all fields of a Node but name, UID and resourceVersion, because only its deletion is handled.
 func trimNode(obj any) (any, error) {
 	if node, ok := obj.(*corev1.Node); ok {
 		return &corev1.Node{
@@ -238,7 +238,7 @@ func trimNode(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimClusterInfo drops all fields of a ClusterInfo but its identity and ranges.
+// trimClusterInfo drops all fields of a ClusterInfo but name, UID, resourceVersion and status.ranges.
 func trimClusterInfo(obj any) (any, error) {
 	if info, ok := obj.(*v1alpha1.ClusterInfo); ok {
 		return &v1alpha1.ClusterInfo{

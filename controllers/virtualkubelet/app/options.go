@@ -54,8 +54,8 @@ type Options struct {
 	// ConsumerAPIServerThroughTunnel means that remote pods reach the IP address in ConsumerAPIServer only through the
 	// tunnel, at the address that an AddressMapping maps it to.
 	ConsumerAPIServerThroughTunnel bool
-	// RefusedEndpoints are CIDRs in which pods on the provider have no address in the local cluster, in addition to the
-	// CIDRs in the ClusterInfo. They have no effect with a tunnel.
+	// RefusedEndpoints are CIDRs whose addresses are refused if the provider reports them for remote pods, in addition to
+	// the CIDRs in the ClusterInfo. They have no effect with a tunnel.
 	RefusedEndpoints []string
 	// Profiling enables /debug/pprof on the kubelet API.
 	Profiling bool
@@ -129,8 +129,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		&o.RefusedEndpoints,
 		flagRefusedEndpoints,
 		o.RefusedEndpoints,
-		"CIDRs in which pods on the provider have no address in this cluster, in addition to the CIDRs of this cluster's "+
-			"nodes, pods and Services. They apply to networking Flat.",
+		"CIDRs whose addresses are refused for pods on the provider, in addition to the CIDRs of this cluster's "+
+			"nodes, pods and Services. They have no effect with networking None or Tunnel.",
 	)
 	flags.BoolVar(
 		&o.Profiling,
