@@ -26,8 +26,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// configuredKinds returns the kinds that the status of a VirtualNode has as served by both clusters, without those that
-// its newer spec no longer names.
+// configuredKinds returns the kinds in status.reflectedKinds of a VirtualNode, without kinds that its spec no longer
+// contains: the status may be older than the spec.
 func configuredKinds(node *v1alpha1.VirtualNode) []kind {
 	var result []kind
 	for _, can := range node.Status.ReflectedKinds {

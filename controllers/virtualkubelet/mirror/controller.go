@@ -97,7 +97,7 @@ func (k reflectionKey) String() string { return k.resource + " " + k.ObjectName.
 // reflectedNamespace has the reflectors of an offloaded namespace.
 type reflectedNamespace struct {
 	remote string
-	// kinds has the reflectors and stops the functions that stop them, by the name of the kind.
+	// kinds maps the name of a kind to its reflector, and stops maps it to the function that stops the reflector.
 	kinds map[string]reflector
 	stops map[string]context.CancelFunc
 }
@@ -108,7 +108,7 @@ type reflector interface {
 	run(ctx context.Context)
 	// synced reports whether the caches are filled.
 	synced() bool
-	// keys returns the keys of all local objects, and of all reflected objects by the name of the local object.
+	// keys returns the keys of all cached local objects, and of the local objects of all cached reflected objects.
 	keys() []reflectionKey
 	// original returns the local object whose reflected object has this name and UID, or nil if the caches have none.
 	original(copied string, uid types.UID) runtime.Object
@@ -166,8 +166,8 @@ func (c *Controller) Sync(ctx context.Context) error {
 	return nil
 }
 
-// setPolicies stores the reflection policies, the classes and the network's condition of a VirtualNode, and enqueues
-// all objects if any of them changed.
+// setPolicies stores the reflection policies and the classes of a VirtualNode, and whether its condition NetworkReady
+// is True. It enqueues all objects if any of these changed.
 func (c *Controller) setPolicies(node *v1alpha1.VirtualNode) {
 	c.configured = configuredKinds(node)
 	networked := meta.IsStatusConditionTrue(node.Status.Conditions, v1alpha1.ConditionNetworkReady)
@@ -186,8 +186,8 @@ func (c *Controller) setPolicies(node *v1alpha1.VirtualNode) {
 	}
 }
 
-// syncKinds starts and stops the reflectors of a namespace, so that they are the built-in and the configured kinds. It
-// fails if a reflector cannot be created.
+// syncKinds starts and stops reflectors of a namespace, so that it has one for each built-in and each configured kind.
+// It fails if a reflector cannot be created.
 func (c *Controller) syncKinds(ctx context.Context, namespace string, running reflectedNamespace) error {
 	desired := map[string]kind{}
 	for _, kind := range c.configured {
@@ -205,8 +205,8 @@ func (c *Controller) syncKinds(ctx context.Context, namespace string, running re
 				c.enqueue(one)
 			}
 		case stays || o.end():
-			// If only the version changed, start creates a reflector for the new version. It has the same objects, so nothing is
-			// deleted.
+			// If only the version of the kind changed, the reflected objects remain, and start creates a reflector for the new
+			// version.
 			running.stops[name]()
 			delete(running.kinds, name)
 		default:
@@ -227,8 +227,8 @@ func (c *Controller) syncKinds(ctx context.Context, namespace string, running re
 	return nil
 }
 
-// start creates and starts the reflector of a kind in a namespace, if it does not exist. It fails if it cannot be
-// created.
+// start creates and starts the reflector of a kind in a namespace, unless the namespace has one for that kind. It fails
+// if the reflector cannot be created.
 func (c *Controller) start(ctx context.Context, kind kind, namespace string, running reflectedNamespace) error {
 	if running.kinds[kind.name] != nil {
 		return nil
@@ -283,7 +283,8 @@ func (c *Controller) Warn(namespace string, event *corev1.Event) {
 	}
 }
 
-// policy returns the reflection policy of a kind; that of an empty VirtualNode before the first one was read.
+// policy returns the reflection policy of a kind. Before Sync has read a VirtualNode, it is the default, DenyList
+// without exclusions.
 func (c *Controller) policy(of schema.GroupResource) translate.Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -201,8 +201,8 @@ func (c *Controller) EnqueueEndpoints(address string) {
 	}
 }
 
-// followServices enqueues the slices of each Service that changes, because the Service decides whether they are
-// reflected.
+// followServices enqueues the EndpointSlices of each Service that changes, because only slices of reflected Services
+// are reflected.
 func (o *endpointSlices) followServices() error {
 	var err error
 	o.following, err = remotens.OnChange(o.services.local, func(obj any) {

@@ -23,16 +23,17 @@ import (
 
 // Reasons of events on local objects that are not reflected or whose reflected objects are outdated.
 const (
-	// ReasonReflectionConflict means that the remote namespace has another object with the name; it is not changed.
-	// Delete or rename one of the two; it is retried within half a minute.
+	// ReasonReflectionConflict means that the remote namespace has an object of this name that was not reflected by this
+	// cluster, and that is not changed. Delete or rename one of the two objects: the reflection is retried within half a
+	// minute.
 	ReasonReflectionConflict = "ReflectionConflict"
 	// ReasonReflectionRefused means that the object or its status is too large, or that an API server refuses it, for
-	// example by a policy or a quota. The message has the cause; it is retried.
+	// example by a policy or a quota. The message has the cause; the reflection is retried.
 	ReasonReflectionRefused = "ReflectionRefused"
 )
 
-// conflictRetry is the time between two attempts to create a reflected object whose name is taken. Objects of others
-// are not watched, so no event reports that the name is free again.
+// conflictRetry is the time between two attempts to create a reflected object whose name is taken. Only reflected
+// objects are watched, so no event reports the deletion of the object that has the name.
 const conflictRetry = 30 * time.Second
 
 // object is the type of an object that can be reflected.
@@ -59,7 +60,8 @@ type objects[L, C object] struct {
 	// local is the cache of local objects, and reflected the cache of reflected objects in the remote namespace.
 	local, reflected cache.SharedIndexInformer
 	client           client[C]
-	// reflects reports whether a local object is reflected. If nil, the reflection policy decides.
+	// reflects reports whether a local object is reflected. If nil, all objects that the reflection policy selects are
+	// reflected.
 	reflects func(local L) bool
 }
 
@@ -130,7 +132,8 @@ func (o *objects[L, C]) original(copied string, uid types.UID) runtime.Object {
 // reconcile implements reflector.
 func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	if o.localName(o.remoteName(key.Name)) != key.Name {
-		// Another local object is reflected under this remote name.
+		// Another local object is reflected under this remote name. This is the case for ConfigMap kube-root-ca.crt.home
+		// only.
 		return 0, nil
 	}
 	var nothing L

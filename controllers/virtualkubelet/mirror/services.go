@@ -114,8 +114,8 @@ func (e *exportsOf) set(informer cache.SharedIndexInformer, none bool) {
 	e.informer, e.none = informer, none
 }
 
-// has reports whether a Service is exported. complete is false until that is known, because the cache of ServiceExports
-// is not filled.
+// has reports whether a Service is exported. complete is false while that is unknown, because the cache of
+// ServiceExports is not filled.
 func (e *exportsOf) has(service string) (exported, complete bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
