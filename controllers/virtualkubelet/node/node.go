@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// checkInterval is the time between two checks of the provider, recheckInterval the time after a failed check, and
-	// checkTimeout the limit of one check.
+	// checkInterval is the time between two checks of the provider, recheckInterval the time from a failed check to the
+	// next one, and checkTimeout the timeout of one check.
 	checkInterval   = 10 * time.Second
 	recheckInterval = 2 * time.Second
 	checkTimeout    = 5 * time.Second
@@ -124,8 +124,8 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// Start checks the provider once, and returns the Node object to register. Unlike in Run, one failed check suffices for
-// a Node that is not ready.
+// Start checks the provider once, and returns the Node object to register. If this check fails, the Node is not ready,
+// whereas in Run only the third failed check in a row has that effect.
 func (n *Node) Start(ctx context.Context) *corev1.Node {
 	n.mu.Lock()
 	n.failures = checkFailures - 1
@@ -167,7 +167,7 @@ func (n *Node) observe(ctx context.Context, version string, err error) bool {
 			Status: corev1.ConditionFalse,
 			Reason: reason,
 			Message: fmt.Sprintf(
-				"%s is unreachable; its pods keep their last status: %s",
+				"%s is unreachable; the pods on this node keep their last status: %s",
 				n.Provider,
 				remote.Describe(err),
 			),
