@@ -18,15 +18,15 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// Network translates addresses between the clusters, by the network in the VirtualNode's status and AddressMappings. It
-// refuses addresses of remote pods at which the local cluster does not reach the provider.
+// Network translates addresses between the clusters, by AddressMappings and status.network of the VirtualNode. It drops
+// reported addresses of remote pods that are not permitted, for example addresses of local nodes.
 type Network struct {
 	// VirtualNode returns the cached VirtualNode; nil if it does not exist.
 	VirtualNode func() *v1alpha1.VirtualNode
 	// ClusterInfo returns the cached ClusterInfo of the local cluster; nil if it does not exist.
 	ClusterInfo func() *v1alpha1.ClusterInfo
-	// Refused are CIDRs in which no remote pod has an address, in addition to the CIDRs in the ClusterInfo. They have no
-	// effect with a tunnel.
+	// Refused are CIDRs whose addresses are refused if the provider reports them for remote pods, in addition to the CIDRs
+	// in the ClusterInfo. They have no effect with a tunnel.
 	Refused []netip.Prefix
 	// Mapped returns the addresses that AddressMappings map an address to, for addresses that are not in the pod network.
 	// Nil means that there are no mappings.
@@ -48,7 +48,7 @@ type networkState struct {
 	info *v1alpha1.ClusterInfo
 
 	translation netmap.Translation
-	// filter decides which addresses of the local cluster remote pods may have.
+	// filter permits the addresses, in the local cluster, that a provider may report for remote pods.
 	filter netmap.AddressFilter
 }
 
@@ -129,8 +129,8 @@ func translateAddress(address string, to func(netip.Addr) (netip.Addr, bool)) (s
 	return translated.String(), ok
 }
 
-// toLocal returns the address at which the local cluster reaches an address that the provider reported; false if it
-// does not reach the address, or the provider may not have it.
+// toLocal returns the address at which the local cluster reaches an address that the provider reported. It returns
+// false if there is no such address, or if filter does not permit it.
 func (s *networkState) toLocal(address string) (string, bool) {
 	if s.tunnel != nil {
 		var ok bool
@@ -162,8 +162,8 @@ func (n *Network) toLocal(
 	return shadow, pod
 }
 
-// permitted returns a local pod without the addresses that its remote pod may no longer have: the network changed, or
-// an earlier version accepted them. It returns the argument if it has no such address.
+// permitted returns a copy of a local pod without the addresses that are not permitted any more, because the network
+// changed or an earlier version of the virtual kubelet accepted them. If all are permitted, it returns the pod itself.
 func (n *Network) permitted(pod *corev1.Pod) *corev1.Pod {
 	filter := n.state().filter
 	if !slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return !filter.Permits(ip.IP) }) {

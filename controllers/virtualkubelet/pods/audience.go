@@ -20,8 +20,9 @@ const (
 )
 
 // DefaultAudience returns the audience to request for a pod's token that specifies none. Empty means the API server's
-// default, which is all its audiences. If these exceed the limits of the admission policy, it is the first audience
-// within them. The audiences of the API server are read from the virtual kubelet's own token, which has the default.
+// default, which is all its audiences. If these exceed the limits of the admission policy, the result is the first
+// audience of at most maxAudience bytes. The audiences of the API server are read from the virtual kubelet's own token,
+// which has the default.
 func DefaultAudience(config *rest.Config) string {
 	token := []byte(config.BearerToken)
 	if config.BearerTokenFile != "" {

@@ -35,8 +35,8 @@ const (
 	stepDelay  = 100 * time.Millisecond
 	// namespaceGrace is the age at which the status of a pod starts to report a missing remote namespace.
 	namespaceGrace = 2 * time.Second
-	// evictionGrace is the time from the unoffloading of a pod's namespace until a pod that ran fails, unless it is
-	// evicted.
+	// evictionGrace is the time after the unoffloading of a namespace at which its pods that have run become Failed,
+	// unless they were evicted before.
 	evictionGrace = 30 * time.Second
 
 	// unobservedCheck is the time between two reads, from the provider's API server, of a shadow pod that was deleted
@@ -47,8 +47,8 @@ const (
 	unobservedGrace = 10 * time.Second
 	// leavingCheck is the time between two reconciles of a pod that is being deleted and whose namespace was unoffloaded.
 	leavingCheck = 10 * time.Second
-	// conflictRetry is the time between two attempts to create a shadow pod whose name is taken. Shadow pods of others are
-	// not watched, so no event reports that the name is free again.
+	// conflictRetry is the time between two attempts to create a shadow pod whose name is taken. Shadow pods of other
+	// virtual nodes are not watched, so no event reports that the name is free again.
 	conflictRetry = 30 * time.Second
 
 	// movesPerSecond is the rate of status writes that change only the address of the virtual kubelet.

@@ -25,8 +25,8 @@ const (
 	// ReasonQuotaExceeded means that the quota at the provider does not suffice for the pod. Wait until pods end, or
 	// request a larger quota: docs/quotas.md.
 	ReasonQuotaExceeded = "QuotaExceeded"
-	// ReasonProviderConflict means that the remote namespace has a ShadowPod with the name that belongs to another
-	// virtual node; it is not changed. Delete or rename one of the two.
+	// ReasonProviderConflict means that the remote namespace has a ShadowPod of this name that belongs to another virtual
+	// node, and that is not changed. Delete or rename one of the two pods.
 	ReasonProviderConflict = "ProviderConflict"
 )
 

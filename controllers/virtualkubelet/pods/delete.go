@@ -121,9 +121,9 @@ func gracePeriod(pod *corev1.Pod) int64 {
 	return *pod.DeletionGracePeriodSeconds
 }
 
-// deleteShadow requests the deletion of a shadow pod, once per grace period that is shorter than the last one. grace is
-// in seconds; -1 means the pod's own. The provider keeps a shadow pod that has ended until it is deleted with a grace
-// period of zero, so callers delete it only when the local pod has its final status or needs none.
+// deleteShadow requests the deletion of a shadow pod once, and again if grace is shorter than in the last request.
+// grace is in seconds; -1 means the pod's own. The provider keeps a shadow pod that has ended until it is deleted with
+// a grace period of zero, so callers delete it only when the local pod has its final status or needs none.
 func (c *Controller) deleteShadow(
 	ctx context.Context,
 	key cache.ObjectName,

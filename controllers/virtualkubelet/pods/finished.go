@@ -28,9 +28,9 @@ const (
 	tidyTimeout = 30 * time.Second
 )
 
-// fetchEnd handles a shadow pod that has ended and is being deleted on the provider, while the local pod is not. The
-// provider keeps that shadow pod until the consumer has its final status. fetchEnd writes the status to the local pod
-// and then deletes the shadow pod. It reports whether the pod has such a shadow pod.
+// fetchEnd handles a shadow pod that has ended and is being deleted on the provider, while the local pod is not being
+// deleted. The provider keeps that shadow pod until the consumer has its final status. fetchEnd writes the status to
+// the local pod and then deletes the shadow pod. It reports whether the pod has such a shadow pod.
 func (c *Controller) fetchEnd(
 	ctx context.Context,
 	key cache.ObjectName,

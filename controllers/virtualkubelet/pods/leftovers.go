@@ -64,7 +64,8 @@ func NewLeftovers(
 	}
 }
 
-// Check makes Run sweep the remote namespaces of these local namespaces.
+// Check requests that Run deletes shadow pods of deleted virtual nodes in the remote namespaces of these local
+// namespaces.
 func (l *Leftovers) Check(namespaces ...string) {
 	l.mu.Lock()
 	l.pending.Insert(namespaces...)
@@ -75,8 +76,8 @@ func (l *Leftovers) Check(namespaces ...string) {
 	}
 }
 
-// SetNodes sets the names of the provider's virtual nodes. If a virtual node was deleted, it requests a sweep of all
-// namespaces.
+// SetNodes sets the names of the provider's virtual nodes. If one of the previous names is missing, it calls Check for
+// all namespaces.
 func (l *Leftovers) SetNodes(names []string) {
 	now := sets.New(names...)
 	l.mu.Lock()
@@ -88,7 +89,7 @@ func (l *Leftovers) SetNodes(names []string) {
 	}
 }
 
-// Run sweeps the requested namespaces until the context ends, and retries after errors.
+// Run deletes shadow pods in the namespaces that Check requests until the context ends, and retries after errors.
 func (l *Leftovers) Run(ctx context.Context) {
 	var again <-chan time.Time
 	for {
@@ -127,7 +128,7 @@ func (l *Leftovers) Run(ctx context.Context) {
 	}
 }
 
-// sweep deletes the shadow pods of deleted virtual nodes in one remote namespace; nil means that there is none.
+// sweep deletes the shadow pods of deleted virtual nodes in one remote namespace. It does nothing if remote is nil.
 func (l *Leftovers) sweep(ctx context.Context, remote *remotens.Namespace) error {
 	if remote == nil {
 		return nil

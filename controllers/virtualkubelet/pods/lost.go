@@ -22,7 +22,8 @@ import (
 // cannot report its end. See docs/pods.md#when-a-node-of-the-provider-is-lost.
 const ReasonProviderNodeLost = "ProviderNodeLost"
 
-// lostGrace is how long after its grace period a remote pod that has not ended counts as lost.
+// lostGrace is the time after the end of the grace period of a deleted remote pod at which the pod counts as lost if it
+// has not ended.
 const lostGrace = 30 * time.Second
 
 // longestGrace is the upper bound for the grace period that a provider reports for a remote pod.
@@ -35,9 +36,9 @@ func graceOf(remotePod *translate.RemotePod) time.Duration {
 }
 
 // deleteLost deletes a local pod whose remote pod is being deleted on the provider and did not end in time, for example
-// because the provider's node failed. The provider cannot create the remote pod again before it ended, because two of
-// them might run. The controller of the local pod replaces it, as for a pod on a lost local node. A pod without a
-// controller is not deleted.
+// because the provider's node failed. The provider does not create the remote pod again before it has ended, because
+// both might run. The controller of the local pod creates another local pod, as for a pod on a lost local node. A pod
+// without a controller is not deleted.
 func (c *Controller) deleteLost(
 	ctx context.Context,
 	key cache.ObjectName,

@@ -100,7 +100,7 @@ func (c *Controller) statusOf(
 	return translate.PodStatus(pod, shadow, remotePod, c.NodeIP, c.now())
 }
 
-// permitted returns a local pod without the addresses that its remote pod may no longer have. The result shares memory
+// permitted returns Network.permitted of a local pod, or the pod itself without a Network. The result shares memory
 // with the argument.
 func (c *Controller) permitted(pod *corev1.Pod) *corev1.Pod {
 	if c.Network == nil {

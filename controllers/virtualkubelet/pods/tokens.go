@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// ReasonTokenRefused of an event on a pod means that the consumer refuses a token of the pod, or the provider
-	// refuses its Secret. The message has the cause; it is retried.
+	// ReasonTokenRefused of an event on a pod means that the local API server refuses to issue a token of the pod, or the
+	// provider refuses the Secret with the tokens. The message has the cause; the request is retried.
 	ReasonTokenRefused = "TokenRefused"
 
 	// tokenPause is the minimum time between two deliveries of a pod's tokens. The cache lags behind writes, and a
@@ -38,8 +38,8 @@ const (
 	deliveryPause = 2 * time.Second
 	// accountPause is the time after a refused token request during which no token of the service account is requested.
 	accountPause = 250 * time.Millisecond
-	// tokenGrace is the age at which refused tokens of a pod start to be reported by events. Before, the admission policy
-	// may not have received the new pod.
+	// tokenGrace is the minimum age of a pod whose refused tokens are reported by events. The tokens of a younger pod may
+	// be refused only because the admission policy has not received the pod yet.
 	tokenGrace = 5 * time.Second
 )
 
@@ -97,8 +97,8 @@ func (c *Controller) consumerAPIAddress(api translate.ConsumerAPI) (string, bool
 }
 
 // refreshTokens ensures that the remote namespace has the Secret with the tokens of a pod, and replaces it before the
-// tokens expire. It does nothing for a shadow pod without such a Secret, and nothing before the pauses after refused
-// requests and deliveries have passed.
+// tokens expire. It does nothing if the shadow pod names no such Secret, or if the pause after a delivery or a refused
+// request has not passed.
 func (c *Controller) refreshTokens(
 	ctx context.Context,
 	key cache.ObjectName,

@@ -23,8 +23,8 @@ func (c *Controller) warn(key cache.ObjectName, event *corev1.Event) {
 }
 
 // about reports whether an event is about the remote pod or the shadow pod of a local pod, and not about an earlier one
-// of the same name. If the remote pod is not cached yet, an event about it is one about the local pod
-// if the shadow pod has the UID of the local pod.
+// of the same name. While the remote pod is not cached, about compares only the UID of the local pod that the shadow
+// pod has.
 func (c *Controller) about(key cache.ObjectName, pod *corev1.Pod, event *corev1.Event) bool {
 	t := c.Namespaces.State(key.Namespace).Namespace
 	if t == nil {
