@@ -24,7 +24,7 @@ const (
 	headerTimeout  = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
-	// stopTimeout is the time after which a server that stops closes open streams.
+	// stopTimeout is the time for which Serve waits for open streams after the context has ended.
 	stopTimeout = 2 * time.Second
 	// certificateLife is the lifetime of a self-signed certificate. clockSkew is how far clients' clocks may be behind.
 	certificateLife = 365 * 24 * time.Hour

@@ -36,14 +36,16 @@ const (
 	// rejectedTTL is the time for which a rejected token is not reviewed again. It is short, because a rejected token
 	// may become valid.
 	rejectedTTL = 10 * time.Second
-	// reviewsPerSecond and reviewBurst limit the reviews of tokens that were not valid before.
+	// reviewsPerSecond and reviewBurst limit the reviews of tokens that were valid within the last hour, and separately
+	// the reviews of all other tokens.
 	reviewsPerSecond = 10
 	reviewBurst      = 100
 	// maxReviews is the maximum number of cached responses, for tokens and for requests each.
 	maxReviews = 1024
 )
 
-// errTooManyReviews is returned for a token that is not reviewed, because of the limit of its source or of all.
+// errTooManyReviews is returned for a token that is not reviewed, because its source, or all sources together, caused
+// too many reviews.
 var errTooManyReviews = errors.New("too many unknown tokens: try again later")
 
 // tokenReviews authenticates tokens by TokenReviews of the local cluster.

@@ -112,7 +112,7 @@ type containerUsage struct {
 	started      time.Time // of the container; zero if unknown
 	cores, bytes float64
 	seconds      float64
-	counted      time.Time // the end of the time that seconds includes
+	counted      time.Time // the time until which seconds includes the usage
 }
 
 // NewUsage returns a Usage of the local pods. The selector is the label selector for the remote pods of this node.
@@ -195,7 +195,7 @@ func (u *Usage) CollectWithStability(to chan<- metrics.Metric) {
 // stale reports whether the timestamp of a pod's metrics has not changed for usageStale.
 func (p *podUsage) stale(now time.Time) bool { return now.Sub(p.changedAt) >= usageStale }
 
-// count adds the CPU usage since the last call to the counters.
+// count increases the counters by the CPU usage since its last call.
 func (u *Usage) count(now time.Time) {
 	for _, pod := range u.cached {
 		for _, used := range pod.containers {
