@@ -59,9 +59,9 @@ type Config struct {
 type Pods interface {
 	// Listen adds a function that is called with each changed pod and its namespace. It must be called before List.
 	Listen(changed func(namespace string, pod *corev1.Pod))
-	// List returns the pods of a namespace, and reports whether they are complete. The first call starts the watch.
+	// List returns the cached pods of a namespace, and reports whether all are cached. The first call starts the watch.
 	List(ctx context.Context, namespace string) ([]*corev1.Pod, bool, error)
-	// Seen is like List, but starts no watch. It reports the pods of a namespace that is not watched as incomplete.
+	// Seen is List without starting a watch: if the namespace is not watched, it returns no pods and false.
 	Seen(namespace string) ([]*corev1.Pod, bool)
 	// Forget stops the watch of a namespace.
 	Forget(namespace string)
@@ -152,8 +152,9 @@ func (c *Config) providers(ctx context.Context) ([]placement.Provider, error) {
 	return all, nil
 }
 
-// keeping returns the number of pods that need the remote namespace on a provider, which is not deleted before they
-// end. If misplaced pods are evicted, pods of DaemonSets do not count, because they would be created again forever.
+// keeping returns the number of pods on a provider that prevent the deletion of the remote namespace until they end. If
+// misplaced pods are evicted, pods of DaemonSets do not count, because each would be created again on the same virtual
+// node.
 func keeping(offloading *v1alpha1.NamespaceOffloading, provider placement.Provider, pods []*corev1.Pod) int {
 	if offloading.Spec.Enforcement == v1alpha1.Evict {
 		pods = slices.DeleteFunc(slices.Clone(pods), podspec.BelongsToItsNode)

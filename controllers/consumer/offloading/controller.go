@@ -84,8 +84,8 @@ var inPeerNamespace = predicate.NewPredicateFuncs(func(object client.Object) boo
 	return naming.IsPeerNamespace(object.GetNamespace())
 })
 
-// isVirtual selects virtual nodes of all providers. It cannot select a provider, because the VirtualNode that names it
-// may not be cached yet.
+// isVirtual selects virtual nodes of all providers. It cannot select those of one provider, because the VirtualNode
+// that names the provider of a Node may not be cached yet.
 var isVirtual = predicate.NewPredicateFuncs(func(node client.Object) bool {
 	return node.GetLabels()[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode
 })

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// minEvictionDelay and maxEvictionDelay bound the back-off after a refused eviction. It counts per owner of
-	// pods, because the pods of one owner usually share a PodDisruptionBudget. maxUnoffloadDelay replaces
+	// minEvictionDelay and maxEvictionDelay bound the back-off after a refused eviction. Each owner of pods has a back-off
+	// of its own, because the pods of one owner usually share a PodDisruptionBudget. maxUnoffloadDelay replaces
 	// maxEvictionDelay while a namespace is being unoffloaded, because the time for that is limited.
 	minEvictionDelay  = time.Second
 	maxEvictionDelay  = 30 * time.Second
@@ -29,8 +29,8 @@ const (
 	// Retry-After of the API server requests.
 	maxEvictions     = 50
 	evictionsTimeout = 5 * time.Second
-	// minEvictionAge is the minimum age at which a pod is evicted. It limits how often pods are evicted that their
-	// controller always creates again for a node on which they are misplaced.
+	// minEvictionAge is the minimum age at which a pod is evicted. It limits the rate of evictions if a controller creates
+	// each evicted pod again for a node on which the pod is misplaced.
 	minEvictionAge = 5 * time.Second
 )
 

@@ -113,8 +113,8 @@ func (r *MapReconciler) entries(ctx context.Context, provider placement.Provider
 	return entries
 }
 
-// entry returns the name of the remote namespace in the desired entry of one namespace; empty if it has no entry.
-// present is the existing entry.
+// entry returns the desired entry of one namespace, or the zero value if it has none. present is the existing entry or
+// the zero value.
 func (r *MapReconciler) entry(ctx context.Context, provider placement.Provider,
 	offloading *v1alpha1.NamespaceOffloading, present v1alpha1.NamespaceMapping,
 ) v1alpha1.NamespaceMapping {
@@ -146,8 +146,8 @@ func (r *MapReconciler) entry(ctx context.Context, provider placement.Provider,
 	return v1alpha1.NamespaceMapping{Name: offloading.Namespace, RemoteName: r.remoteName(offloading)}
 }
 
-// kept reports whether the remote namespace is kept because pods run in it, which would be deleted with it. It returns
-// true while the pods are not cached.
+// kept reports whether the remote namespace is kept because pods that run in it would be deleted with it. It returns
+// true while not all pods are cached.
 func (r *MapReconciler) kept(offloading *v1alpha1.NamespaceOffloading, provider placement.Provider) bool {
 	pods, complete := r.Pods.Seen(offloading.Namespace)
 	return !complete || keeping(offloading, provider, pods) > 0

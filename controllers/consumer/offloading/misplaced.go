@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/apiserver/placement"
 )
 
-// pods returns the scheduled pods of the namespace, and reports whether they are complete. If the spec allows pods on
-// all nodes, it returns no pods and starts no watch.
+// pods returns the scheduled pods of the namespace, and reports whether all are cached. If the spec allows pods on all
+// nodes, it ends the watch of the pods, and returns no pods and true.
 func (r *Reconciler) pods(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) ([]*corev1.Pod, bool, error) {
 	if placement.PlacesAnywhere(&offloading.Spec) {
 		r.Pods.Forget(offloading.Namespace)
@@ -50,8 +50,8 @@ const (
 	// observes a change with a delay.
 	strandedInterval = 10 * time.Second
 	strandedTime     = time.Minute
-	// strandedPause is the minimum time between two lists after one without stranded pods: a starting application
-	// causes many events of pods without a node.
+	// strandedPause is the minimum time from a list without stranded pods to the next list. Without it, the many events of
+	// pods without a node while an application starts would each cause a list.
 	strandedPause = time.Second
 )
 

@@ -5,10 +5,11 @@ package offloading
 
 // Reasons of the condition PodsInPlace and events of a NamespaceOffloading and its pods.
 const (
-	// reasonInPlace means that all pods are where they may run, or no pod is offloaded any more.
+	// reasonInPlace means that no pod is misplaced or, while the namespace is unoffloaded, that no pod is left on a
+	// virtual node.
 	reasonInPlace = "InPlace"
-	// reasonMisplaced means that pods run on nodes that the spec no longer allows, or wait for nodes of an earlier
-	// spec. Restart the pods (kubectl rollout restart), or set spec.enforcement to Evict.
+	// reasonMisplaced means that pods run on nodes that the spec no longer allows, or wait for nodes that only an earlier
+	// spec allowed. Restart the pods (kubectl rollout restart), or set spec.enforcement to Evict.
 	reasonMisplaced = "Misplaced"
 	// reasonEvicting means that pods are being evicted.
 	reasonEvicting = "Evicting"
@@ -25,13 +26,13 @@ const (
 const (
 	// reasonRemoteNamespaceCreated means that the remote namespace exists.
 	reasonRemoteNamespaceCreated = "RemoteNamespaceCreated"
-	// reasonPodsRemain means that the cluster is not selected any more and still runs pods of the namespace. Its remote
-	// namespace is deleted after them.
+	// reasonPodsRemain means that the cluster is not selected any more and still runs pods of the namespace. The remote
+	// namespace is deleted once these pods have ended.
 	reasonPodsRemain = "PodsRemain"
 	// reasonLeaving means that the cluster has not begun to delete the remote namespace.
 	reasonLeaving = "Leaving"
-	// reasonNameTaken means that the remote namespace of another namespace has the name. Use another mapping strategy, or
-	// unoffload that namespace.
+	// reasonNameTaken means that another offloaded namespace has a remote namespace of the same name. Use another mapping
+	// strategy, or unoffload the other namespace.
 	reasonNameTaken = "NameTaken"
 	// reasonTooManyNamespaces means that the cluster accepts no more namespaces. Unoffload another namespace.
 	reasonTooManyNamespaces = "TooManyNamespaces"
@@ -41,7 +42,7 @@ const (
 
 // Reasons of events on a NamespaceOffloading.
 const (
-	// reasonEvictionFailed means that a pod could not be evicted. The message has the cause; it is retried.
+	// reasonEvictionFailed means that a pod could not be evicted. The message has the cause; the eviction is retried.
 	reasonEvictionFailed = "EvictionFailed"
 	// reasonEvictionTimedOut means that a pod could not be evicted in time, and was deleted.
 	reasonEvictionTimedOut = "EvictionTimedOut"

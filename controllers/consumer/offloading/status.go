@@ -19,8 +19,8 @@ import (
 type state struct {
 	cluster  string
 	selected bool
-	// ending is true while the peering is being ended. The peering then releases the data, see package
-	// consumer/peering.
+	// ending is true while the peering is being ended. Then the teardown in package consumer/peering
+	// releases the data, not this package.
 	ending bool
 	// refusal is the reason why the cluster is not selected.
 	refusal     string

@@ -169,8 +169,9 @@ func (r *Reconciler) podsOnProviders(ctx context.Context, namespace string) ([]*
 	return all, nil
 }
 
-// evicts reports whether a pod is evicted, so that its controller replaces it on a local node. Otherwise it is deleted
-// at once: if it has no controller, or if its namespace is being deleted, in which pods cannot be created or evicted.
+// evicts reports whether a pod is evicted, so that its controller replaces it on a local node. It returns false for a
+// pod that is being deleted, and for a pod to delete at once: after evictionDeadline, if the pod has no controller, or
+// if its namespace is being deleted, so that no pod can be created or evicted in it.
 func (r *Reconciler) evicts(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp.IsZero() && metav1.GetControllerOfNoCopy(pod) != nil &&
 		!r.isDeleted(ctx, offloading.Namespace) &&
