@@ -74,7 +74,8 @@ func refused(p *foreigncluster.Pass, err error) (foreigncluster.Outcome, error) 
 }
 
 // unanswered reports whether the provider's answer has no identity, because the provider refused it
-// or has not issued it yet. It then sets the conditions, and returns when to request it again.
+// or has not issued it yet. If so, it sets the conditions, and returns the outcome with the time
+// after which to repeat the request.
 func unanswered(p *foreigncluster.Pass, answer *v1alpha1.IdentityRequest) (foreigncluster.Outcome, bool) {
 	issued := len(answer.Status.Certificate) > 0 || answer.Status.ServiceAccountName != ""
 	for _, refusal := range []struct {
@@ -113,9 +114,9 @@ func issuedAccount(answer *v1alpha1.IdentityRequest, request []byte) string {
 	return answer.Status.ServiceAccountName
 }
 
-// validate returns an error if the provider's answer has no valid certificate for the key and the
-// peering, and no valid ServiceAccount, or if its tenant namespace or cluster ID is invalid. A
-// provider is not trusted to send valid answers.
+// validate returns an error if the provider's answer has neither a valid certificate for the key
+// and the peering nor a valid name of a ServiceAccount, or if its tenant namespace or cluster ID is
+// invalid. A provider is not trusted to send valid answers.
 func (c *Config) validate(answer *v1alpha1.IdentityRequest, peering types.UID, key, request []byte) error {
 	if account := issuedAccount(answer, request); account == "" {
 		if err := validateCertificate(answer.Status.Certificate, peering, key); err != nil {

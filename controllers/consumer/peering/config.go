@@ -23,8 +23,8 @@ import (
 
 // Peers holds the connections of this cluster to its providers. remote.Peers implements it.
 type Peers interface {
-	// Set opens a connection to a foreign cluster with an identity, which replaces an earlier
-	// connection. It stays open until ctx ends or Remove is called.
+	// Set opens a connection to a foreign cluster with an identity, and closes an earlier connection.
+	// The connection stays open until ctx ends or Remove is called.
 	Set(ctx context.Context, foreignCluster string, identity *remote.Identity) error
 	// Connect returns clients that authenticate with an identity or with the token of an
 	// invitation. They belong to no connection.

@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// withdrawPoll is the time between two requests that ask whether the provider has finished its teardown.
+// withdrawPoll is the time between two checks of whether the provider has finished its teardown.
 const withdrawPoll = time.Second
 
 // teardownStep tears down a disabled peering on the consumer, once no data on the provider delays it.
@@ -93,8 +93,9 @@ func leavingIdentity(fc *v1alpha1.ForeignCluster) *foreigncluster.Verdict {
 	}
 }
 
-// leave waits until the virtual nodes are deleted and the provider has finished its teardown. left is
-// the time until the teardown stops waiting.
+// leave waits until the virtual nodes are deleted, then until the volumes with policy Delete are
+// deleted, and then until the provider has finished its teardown. left is the time until the
+// teardown stops waiting.
 func (s *teardownStep) leave(
 	ctx context.Context, p *foreigncluster.Pass, namespace *corev1.Namespace, left time.Duration,
 ) (foreigncluster.Outcome, error) {
