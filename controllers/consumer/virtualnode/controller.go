@@ -44,8 +44,8 @@ const (
 
 // Pods caches and watches the pods of single nodes.
 type Pods interface {
-	// List returns the cached pods of a node, and reports whether they are complete. The first call starts the
-	// watch, which ends when ctx is done.
+	// List returns the cached pods of a node, and reports whether all are cached. The first call starts the watch, which
+	// ends when ctx is done.
 	List(ctx context.Context, node string) (pods []*corev1.Pod, complete bool, err error)
 	// Synced reports whether all pods of a node are cached.
 	Synced(node string) bool
@@ -53,7 +53,7 @@ type Pods interface {
 	Forget(node string)
 	// Listen adds a function that is called with each changed pod.
 	Listen(changed func(node string, pod *corev1.Pod))
-	// Count sets the counter to which the pods of all watched nodes are added.
+	// Count sets the counter of the pods on watched nodes.
 	Count(counter watches.PodCounter)
 }
 
@@ -75,8 +75,8 @@ type Reconciler struct {
 	Reserved  []string
 	// Networking applies to ForeignClusters that do not set spec.networking.
 	Networking v1alpha1.NetworkingMode
-	// RefusedEndpoints are CIDRs in which pods of providers have no address with networking Flat, in addition to the
-	// CIDRs in the ClusterInfo.
+	// RefusedEndpoints are CIDRs whose addresses are refused for pods on providers with networking Flat, in addition to
+	// the CIDRs in the ClusterInfo.
 	RefusedEndpoints []string
 	// VirtualKubelet has the settings of virtual kubelets.
 	VirtualKubelet VirtualKubelet

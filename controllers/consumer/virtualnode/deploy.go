@@ -23,8 +23,8 @@ import (
 type problem struct{ reason, message string }
 
 // deploy ensures the ServiceAccount, the ClusterRoleBinding and the Deployment of a virtual kubelet. It returns the
-// Deployment, which is nil if it was just created, or the problem that prevents it. fc and found, its Node, are nil if
-// they do not exist.
+// existing Deployment, or the problem that prevents the deployment; both are nil if the Deployment was just created. fc
+// is the ForeignCluster, and found the Node of the virtual node; each is nil if it does not exist.
 func (r *Reconciler) deploy(
 	ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster, found *corev1.Node,
 ) (*appsv1.Deployment, *problem, error) {

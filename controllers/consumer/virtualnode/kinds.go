@@ -33,13 +33,14 @@ const (
 	ReasonKindNotServed = "NotServed"
 	// ReasonKindNotNamespaced means that a kind has no namespaces. Remove it from spec.reflection.
 	ReasonKindNotNamespaced = "NotNamespaced"
-	// ReasonOverriddenByOlderVirtualNode means that an older virtual node of the same cluster has other settings. Set
-	// the same spec.reflection in all virtual nodes of the cluster.
+	// ReasonOverriddenByOlderVirtualNode means that the spec.reflection of an older virtual node of the same cluster
+	// applies instead. Change spec.reflection of the virtual node that the message names.
 	ReasonOverriddenByOlderVirtualNode = "OverriddenByOlderVirtualNode"
 )
 
-// observeKinds sets the condition KindsReflected of a VirtualNode, and writes the kinds of spec.reflection that are
-// reflected to the provider to its status. It returns the time after which to observe them again.
+// observeKinds sets the condition KindsReflected of a VirtualNode, and sets status.reflectedKinds to those kinds of
+// spec.reflection that are reflected. It returns the time after which to call it again; zero means that only events
+// require it.
 func (r *Reconciler) observeKinds(
 	ctx context.Context, node *v1alpha1.VirtualNode, offer *v1alpha1.ResourceOffer,
 ) (time.Duration, error) {
@@ -116,7 +117,7 @@ func (r *Reconciler) missing(
 		return other.Group == kind.Group && other.Resource == kind.Resource
 	}) {
 		return &problem{ReasonKindNotAllowed,
-			"virtual kubelets of this cluster may not read it: add it to reflection.kinds of the chart's values"}, nil
+			"virtual kubelets of this cluster are not permitted to read it: add it to reflection.kinds of the chart's values"}, nil
 	}
 	served, err := r.Kinds.Find(ctx, kind)
 	switch {

@@ -26,7 +26,8 @@ type VirtualKubelet struct {
 	Image string
 	// PullPolicy is the pull policy of the image: Always, IfNotPresent or Never.
 	PullPolicy string
-	// MemoryLimit is the memory limit of each virtual kubelet. It also bounds what the responses of a provider can take.
+	// MemoryLimit is the memory limit of each virtual kubelet, and so of the memory that responses of a provider can use.
+	// 0 means no limit.
 	MemoryLimit resource.QuantityValue
 	// ConsumerAPIServer is the URL at which offloaded pods reach the API server of this cluster. If it
 	// is empty, no tokens of this cluster are sent to providers.

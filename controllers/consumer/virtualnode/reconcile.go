@@ -135,8 +135,8 @@ func (r *Reconciler) cordon(
 	if fc == nil || !belongs(node, virtual) {
 		return nil
 	}
-	// A Node that was uncordoned manually still has the annotation. It is removed, because otherwise the end of the
-	// cordon in the ForeignCluster would also end a later manual cordon.
+	// A Node that was uncordoned manually still has the annotation. The annotation is removed, because otherwise the end
+	// of the cordon in the ForeignCluster would also end a later manual cordon.
 	_, held := node.Annotations[v1alpha1.AnnotationCordoned]
 	if fc.Spec.Cordoned && node.Spec.Unschedulable || !fc.Spec.Cordoned && !held {
 		return nil

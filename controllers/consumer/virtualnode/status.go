@@ -27,8 +27,8 @@ const (
 	ReasonDeploying = "Deploying"
 	// ReasonKubeletAvailable means that the virtual kubelet runs.
 	ReasonKubeletAvailable = "Available"
-	// ReasonClusterRoleBindingConflict means that the ClusterRoleBinding of its name belongs to another virtual node.
-	// Rename the virtual node.
+	// ReasonClusterRoleBindingConflict means that the ClusterRoleBinding for the virtual kubelet exists, and belongs to
+	// another virtual node. Create the virtual node with another name.
 	ReasonClusterRoleBindingConflict = "ClusterRoleBindingConflict"
 	// ReasonCordoned means that the ForeignCluster is cordoned. See docs/peerings.md#cordon-a-cluster.
 	ReasonCordoned = "Cordoned"
@@ -85,8 +85,8 @@ func (r *Reconciler) observeNetwork(
 	return nil
 }
 
-// observeClasses copies the classes that reflected objects may name, and the storage, from the accepted offer to the
-// status.
+// observeClasses copies, from the offer to the status, the IngressClasses and load balancer classes that reflected
+// objects may name, and the granted storage with its StorageClasses.
 func observeClasses(virtual *v1alpha1.VirtualNode, offer *v1alpha1.ResourceOffer) {
 	status := &virtual.Status
 	status.IngressClasses, status.LoadBalancerClasses = offer.Spec.IngressClasses, offer.Spec.LoadBalancerClasses

@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// revokedDrain is the time for which pods are evicted from a node whose provider revoked the identity. It is
-	// short because the end of these pods cannot be observed. It applies only once the identity has been revoked for
-	// revokedGrace, in which an administrator can restore roles that were removed by mistake.
+	// revokedDrain is the time for which pods are evicted from a node whose provider revoked the identity. It is short
+	// because the end of these pods cannot be observed. drainTime also waits until revokedGrace has passed since the
+	// revocation, in which an administrator can restore roles that were removed by mistake.
 	revokedDrain = 10 * time.Second
 	revokedGrace = time.Minute
 )
@@ -90,8 +90,9 @@ func (r *Reconciler) tearDown(ctx context.Context, virtual *v1alpha1.VirtualNode
 	return 0, r.revoke(ctx, virtual)
 }
 
-// drainTime returns the remaining time for draining the node: two thirds of the disconnect timeout, or revokedDrain if
-// the provider revoked the identity. It is zero or negative once the time is over.
+// drainTime returns the remaining time for draining the node, which is zero or negative once the time is over. The
+// drain ends two thirds of the disconnect timeout after the deletion of the virtual node. If the provider revoked the
+// identity, it ends sooner if both revokedDrain has passed since the deletion and revokedGrace since the revocation.
 func (r *Reconciler) drainTime(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
 	fc, err := r.foreignCluster(ctx, virtual)
 	if err != nil {

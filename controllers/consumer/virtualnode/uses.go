@@ -29,7 +29,8 @@ type accountUses struct {
 	clock clock.PassiveClock
 	// counted reports whether all pods of a node were counted.
 	counted func(node string) bool
-	// changed is called with a namespace when the count of one of its ServiceAccounts on a node becomes one or zero.
+	// changed is called with a namespace when one of its ServiceAccounts gets its first pod on a node or loses its last
+	// one.
 	changed func(namespace string)
 
 	mu sync.Mutex
@@ -77,8 +78,8 @@ func (u *accountUses) add(node, namespace, account string, by int) bool {
 }
 
 // of returns the ServiceAccounts of a namespace whose tokens pods on a node need or needed within accountLinger. It
-// also returns the time after which the first ServiceAccount without pods expires, 0 if all have pods, and whether all
-// pods of the node are counted. It removes expired ServiceAccounts.
+// also returns the time after which the first ServiceAccount without pods expires; 0 if all have pods. If not all pods
+// of the node are counted yet, it returns no ServiceAccounts, and false. It removes expired ServiceAccounts.
 func (u *accountUses) of(node, namespace string) (accounts []string, retryAfter time.Duration, complete bool) {
 	if !u.counted(node) {
 		return nil, 0, false
