@@ -178,9 +178,9 @@ func (r *Reconciler) taken(ctx context.Context, namespace, name string) (bool, e
 	}), nil
 }
 
-// surplus returns the virtual nodes that are no longer offered. If the offer changed between one
-// virtual node for all nodes and one for each node, it returns the old virtual nodes only once the new
-// ones are ready to run their pods.
+// surplus returns the virtual nodes that are no longer offered. If the offer changed from one virtual node for the
+// whole offer to one for each node, or back, it returns the former virtual nodes only once all new ones are ready, so
+// that their pods can run there.
 func surplus(own []*v1alpha1.VirtualNode, wanted []v1alpha1.VirtualNodeSpec) []*v1alpha1.VirtualNode {
 	ready := map[string]bool{}
 	for _, node := range own {
