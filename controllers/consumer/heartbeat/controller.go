@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package heartbeat renews this cluster's Lease at each of its providers. A provider ends the peering
-// if the Lease is not renewed within the orphanTTL.
+// Package heartbeat renews this cluster's Lease at each of its providers. If a provider sets an
+// orphanTTL, it ends the peering when the Lease was not renewed for that time.
 package heartbeat
 
 import (
