@@ -117,7 +117,7 @@ func (r *Reconciler) missing(
 		return other.Group == kind.Group && other.Resource == kind.Resource
 	}) {
 		return &problem{ReasonKindNotAllowed,
-			"virtual kubelets of this cluster are not permitted to read it: add it to reflection.kinds of the chart's values"}, nil
+			"local virtual kubelets are not permitted to read it: add it to reflection.kinds of the chart's values"}, nil
 	}
 	served, err := r.Kinds.Find(ctx, kind)
 	switch {
