@@ -10,10 +10,10 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// TrimPod is a cache transform that keeps only some fields of pods. Each pod keeps its name, UID, labels, phase,
-// addresses, node and the use of its node's network. A pod that mounts a claim also keeps its other metadata, claims,
-// ServiceAccount, scheduling gates, tolerations, reason and conditions. Controllers read other fields from the API
-// server. From objects of other kinds it removes the managed fields.
+// TrimPod is a cache transform that keeps only some fields of pods; controllers read the other fields from the API
+// server. Each pod keeps namespace, name, UID, resourceVersion, labels, phase, addresses, node and hostNetwork. A pod
+// that mounts a claim also keeps the other metadata except managed fields, the volumes with claims, ServiceAccount,
+// scheduling gates, tolerations, reason and conditions. From objects of other kinds it removes the managed fields.
 func TrimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

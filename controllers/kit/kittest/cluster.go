@@ -60,7 +60,8 @@ func (w Write) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", w.Verb, w.Kind, w.Name))
 }
 
-// Cluster is a fake cluster. Its embedded client stands for users and other controllers: those writes are not recorded.
+// Cluster is a fake cluster. Writes through its embedded client, which stands for users and other controllers, are not
+// recorded.
 type Cluster struct {
 	client.WithWatch
 	// Controller is the client for the controller under test.

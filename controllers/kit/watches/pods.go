@@ -31,8 +31,8 @@ type Pods struct {
 type PodCounter interface {
 	// Counts reports whether a pod is to be counted.
 	Counts(pod *corev1.Pod) bool
-	// Count adds by to the number of counted pods of a node or namespace: 1 when Counts becomes true for a pod, and -1
-	// when it becomes false or the pod is deleted. Calls have the order of the events.
+	// Count adds by to the number of counted pods of a node or namespace. by is 1 when Counts becomes true for a pod, and
+	// -1 when it becomes false or the pod is deleted. Calls have the order of the events.
 	Count(of string, pod *corev1.Pod, by int)
 }
 
@@ -182,8 +182,9 @@ func podChanged(old, current *corev1.Pod) bool {
 		!slices.Equal(old.Status.PodIPs, current.Status.PodIPs)
 }
 
-// trimPod is a cache transform. Of a pod it keeps identity, owners, node, ServiceAccount, addresses, phase and the
-// annotations that controllers read, and tokenVolumes if the pod mounts a token.
+// trimPod is a cache transform. Of a pod it keeps namespace, name, UID, resourceVersion, creation and deletion time,
+// owners, node, ServiceAccount, addresses, phase, and the annotations that controllers read. It replaces the volumes of
+// a pod that mounts a token by tokenVolumes.
 func trimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
