@@ -34,8 +34,8 @@ type DialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 type Options struct {
 	// Limits bound the responses of the peer. Zero means SharedLimits.
 	Limits Limits
-	// Dial dials the peer or its proxy. nil means a dialer that refuses addresses of this machine and of its network
-	// segment. Tests use another one for peers on this machine.
+	// Dial dials the peer, or the proxy to it. nil means a dialer that refuses addresses of this machine and of its
+	// network segment. Tests set another one, because their peers run on this machine.
 	Dial DialFunc
 }
 

@@ -69,8 +69,8 @@ func (d *dialer) addresses(ctx context.Context, host string) ([]netip.Addr, erro
 	return d.resolve(ctx, host)
 }
 
-// checkAddress returns ErrAddress for addresses of this machine, link-local ones, for example of the metadata service
-// of a cloud, multicast and broadcast ones.
+// checkAddress returns ErrAddress for an address of this machine, for a link-local address, for example of a cloud's
+// metadata service, and for a multicast or broadcast address.
 func checkAddress(address netip.Addr) error {
 	address = address.Unmap()
 	if !address.IsGlobalUnicast() || address == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {

@@ -24,12 +24,12 @@ func Unreachable(err error) bool {
 	return err != nil && !errors.As(err, &status)
 }
 
-// Rejected reports whether a peer rejected the identity or its rights.
+// Rejected reports whether a peer rejected the identity, or denied it the permission for a request.
 func Rejected(err error) bool {
 	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err)
 }
 
-// Refused reports whether an API server, local or remote, refused a write for a reason that does not pass by itself.
+// Refused reports whether an API server, local or remote, refused a write for a reason that a retry does not remove.
 func Refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)

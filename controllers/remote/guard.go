@@ -22,7 +22,7 @@ import (
 const (
 	// responseTimeout is the timeout for the header of a response, and for the body of one that is not a stream.
 	responseTimeout = 30 * time.Second
-	// callTimeout is the timeout for a call to begin while Limits.Calls others wait for their responses.
+	// callTimeout is the maximum time for which a call waits to begin while Limits.Calls others wait for their responses.
 	callTimeout = time.Second
 )
 
@@ -31,7 +31,8 @@ var (
 	ErrRedirect = errors.New("the peer redirects, which is refused: set the URL to which it redirects")
 	// ErrUpgrade is returned for a response that switches protocols although the request does not permit it.
 	ErrUpgrade = errors.New("the peer switched protocols, which the request does not permit")
-	// ErrBusy is returned for a call while Limits.Calls others wait for their responses.
+	// ErrBusy is returned for a call that could not begin within callTimeout, because Limits.Calls others wait for their
+	// responses.
 	ErrBusy = errors.New("the peer has not responded to earlier requests yet")
 	// ErrResponseTooLarge is returned for a response that exceeds Limits.Response or Limits.Watch.
 	ErrResponseTooLarge = errors.New("the peer's response is larger than this cluster reads")
@@ -51,16 +52,17 @@ type Limits struct {
 	// Calls is the maximum number of concurrent calls, apart from streams, so that a peer that does not respond occupies
 	// few of the workers that serve all peers. 0 means no limit.
 	Calls int
-	// Elements is the number of array elements that a JSON response of any length may have; longer responses may have
-	// more, in proportion to their length. In a watch, it applies to the whole watch, or to each event if Watch is 0.
+	// Elements is the number of array elements that a JSON response of any length may have; each 64 bytes of the response
+	// permit one more. In a watch, Elements applies to the whole watch, or to each event if Watch is 0.
 	Elements int64
 }
 
 var (
-	// SharedLimits are for clients of a process with several peers, which caches few and small objects of each: even
-	// the worst responses of one peer take much less memory than the process has.
+	// SharedLimits are for clients of a process with several peers, which caches few and small objects of each: the
+	// largest permitted responses of one peer take much less memory than the process has.
 	SharedLimits = Limits{Response: 4 << 20, Watch: 8 << 20, Elements: 10_000, Calls: 8}
-	// OwnLimits are for clients of a process with one peer, whose memory limit is that of the peer.
+	// OwnLimits are for clients of a process with one peer: if its responses exhaust the memory of the process, no other
+	// peer is affected.
 	OwnLimits = Limits{Response: 16 << 20, Elements: 100_000}
 )
 
@@ -120,7 +122,7 @@ func (g *guard) begin(ctx context.Context) error {
 	}
 }
 
-// endingBody is the body of the response to a call, which ends when it is closed.
+// endingBody is the body of a response. When it is closed, the call ends.
 type endingBody struct {
 	io.ReadCloser
 	end func()
@@ -187,7 +189,7 @@ func (g *guard) roundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
 func (g *guard) WrappedRoundTripper() http.RoundTripper { return g.next }
 
-// stream is the kind of stream that a request asks for.
+// stream is the kind of stream that the response to a request is.
 type stream int
 
 const (
@@ -201,7 +203,7 @@ const (
 	upgradedStream
 )
 
-// streamOf returns the kind of stream that a request to an API server asks for.
+// streamOf returns the kind of stream that the response to a request to an API server is.
 func streamOf(request *http.Request) stream {
 	switch folder, name := path.Split(request.URL.Path); {
 	case request.Header.Get("Upgrade") != "":
@@ -217,8 +219,8 @@ func streamOf(request *http.Request) stream {
 	return notAStream
 }
 
-// newMeter returns the meter of a response, or nil unless it is JSON. client-go decodes responses without a valid
-// media type as JSON, which it requests.
+// newMeter returns the meter of a response, or nil if the response is not JSON. A response without a valid media type
+// counts as JSON, because client-go decodes it as JSON.
 func (g *guard) newMeter(response *http.Response) *meter {
 	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if err == nil && mediaType != runtime.ContentTypeJSON && !strings.HasSuffix(mediaType, "+json") {

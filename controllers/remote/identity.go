@@ -45,11 +45,11 @@ const (
 	KeyNamespace = "namespace"
 	// KeyProxy is the URL of a proxy to the server. Empty means none.
 	KeyProxy = "proxy"
-	// KeyProxyCA is the PEM encoded CA bundle of the proxy of the local gateway, and KeyControl the id of the
-	// cluster to request from it. They are set if the provider is reached through the tunnel.
+	// KeyProxyCA is the PEM encoded CA bundle of the proxy of the local gateway, and KeyControl the ID of the provider to
+	// which the proxy connects. They are set if the provider is reached through the tunnel.
 	KeyProxyCA = "proxy-ca.crt"
 	KeyControl = "control"
-	// KeyProxyToken is the file with this process's token for that proxy. It is in the directory only, not in the
+	// KeyProxyToken is this process's token for the proxy of the local gateway. It is in the directory only, not in the
 	// Secret.
 	KeyProxyToken = "proxy-token"
 	// KeyToken is the token of a ServiceAccount of a provider that signs no certificates, and KeyAccount the name
@@ -75,9 +75,9 @@ type Identity struct {
 	CA []byte
 	// ProxyURL is the URL of a proxy to the server. Empty means none.
 	ProxyURL string
-	// Control is the id of the cluster to request from the proxy of the local gateway, in place of the address of
-	// the server. Empty means that the proxy is no gateway's. ProxyCA is the PEM encoded CA bundle of the proxy, and
-	// ProxyTokenFile the file with the token for it.
+	// Control is the ID of the provider, which the proxy of the local gateway receives instead of the address in Server.
+	// Empty means that ProxyURL is not the local gateway's. ProxyCA is the PEM encoded CA bundle of the gateway's proxy,
+	// and ProxyTokenFile the file with the token with which this process authenticates to it.
 	Control        string
 	ProxyCA        []byte
 	ProxyTokenFile string
@@ -179,7 +179,7 @@ type Claims struct {
 }
 
 // ReadClaims returns the claims of a token, without verifying it. It fails if the token is malformed; the error does
-// not contain it.
+// not contain the token.
 func ReadClaims(token string) (*Claims, error) {
 	parts := strings.Split(token, ".")
 	if len(token) > maxToken || len(parts) != 3 {
@@ -252,7 +252,7 @@ func (i *Identity) Equal(other *Identity) bool {
 		maps.EqualFunc(i.Data(), other.Data(), func(a, b []byte) bool { return string(a) == string(b) })
 }
 
-// validateServer returns an error unless a URL is an https URL of a host and a port, optionally with a path.
+// validateServer returns an error if a URL is not an https URL, has no host, or has a user, a query or a fragment.
 func validateServer(server string) error {
 	parsed, err := url.Parse(server)
 	switch {

@@ -13,8 +13,8 @@ import (
 var responsesRefused = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace: "federation",
 	Name:      "peer_responses_refused_total",
-	Help: "Responses of a peer that were refused or not awaited, by the host of its API server and reason: Redirect, " +
-		"Upgrade, TooLarge, TooManyElements, Timeout or Busy.",
+	Help: "Requests to a peer that failed because its responses are refused or late, by the host of its API server and " +
+		"reason: Redirect, Upgrade, TooLarge, TooManyElements, Timeout or Busy.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"server", "reason"})
 

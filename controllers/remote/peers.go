@@ -37,8 +37,8 @@ type Peers struct {
 	connect     func(*Identity) (*Clients, error)
 }
 
-// NewPeers returns an empty Peers. The file contains this process's token for the proxy of the local gateway, through
-// which providers are reached by the tunnel.
+// NewPeers returns an empty Peers. The file contains this process's token for the proxy of the local gateway, which
+// connects to providers through the tunnel.
 func NewPeers(proxyTokenFile string) *Peers {
 	return NewPeersWith(func(identity *Identity) (*Clients, error) {
 		withToken := *identity
@@ -105,8 +105,8 @@ func (p *Peers) Set(ctx context.Context, foreignCluster string, identity *Identi
 	return nil
 }
 
-// Connect returns clients with an identity or the token of an invitation, which are not held. It fails if the identity
-// is invalid.
+// Connect returns clients that authenticate with an identity or with the token of an invitation. Get does not return
+// them, and Remove does not close them. It fails if the identity is invalid.
 func (p *Peers) Connect(identity *Identity) (*Clients, error) { return p.connect(identity) }
 
 // Get returns the connection to a foreign cluster, and reports whether there is one.

@@ -173,7 +173,7 @@ func requestTunnel(connection net.Conn, address string, header http.Header) (net
 		return nil, fmt.Errorf("it rejects the token (%s)", status)
 	case response.StatusCode == http.StatusProxyAuthRequired:
 		return nil, fmt.Errorf("it requires a password for %s (%s), and proxyURL cannot have one: "+
-			"allow this cluster to use it without", address, status)
+			"allow this cluster to use the proxy without a password", address, status)
 	case response.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("it does not connect to %s (%s)", address, status)
 	}
