@@ -104,8 +104,8 @@ func offByDefault() []string {
 	return names
 }
 
-// selected reports whether the values of --controllers include a controller. The values name and -name take precedence
-// over *, and the last of them applies.
+// selected reports whether the values of --controllers include a controller. A value with the name of the controller,
+// with or without a leading -, takes precedence over *. The last such value applies.
 func selected(selection []string, controller Controller) bool {
 	included, named := false, false
 	for _, word := range selection {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// A leader that cannot renew its Lease stops after renewDeadline, before another process acquires the Lease, after
-	// leaseDuration.
+	// A leader stops when it could not renew its Lease for renewDeadline. Another process can acquire the Lease only
+	// later, when it was not renewed for leaseDuration.
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	// retryPeriod is the time between two attempts to acquire or renew the Lease.

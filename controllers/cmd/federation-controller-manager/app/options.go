@@ -34,7 +34,7 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// maxClusterName is the maximum length of a cluster's name in characters: peers name its ForeignCluster after it.
+// maxClusterName is the maximum length of a cluster's name in characters. On peers, it is the name of a ForeignCluster.
 const maxClusterName = 40
 
 // kubeconfigHelp is the help text of --kubeconfig in all commands.
@@ -65,15 +65,15 @@ type Options struct {
 	// IdentityLifetime is the lifetime of the certificates that this cluster signs, and of its tokens at providers.
 	IdentityLifetime time.Duration
 	// OrphanTTL is the time after the last heartbeat of a consumer at which its quota is released and its objects are
-	// deleted, unless its ForeignCluster sets one; zero never does.
+	// deleted. Zero means never. A ForeignCluster can set another time.
 	OrphanTTL time.Duration
 	// Networking is the mode of pod connectivity with peers whose ForeignCluster sets no mode.
 	Networking string
-	// NetworkReach selects the pods that peers reach whose ForeignCluster sets no reach. If it is empty, the trust in the
-	// peer does.
+	// NetworkReach selects the local pods that a peer reaches if its ForeignCluster sets no reach. Empty means Offloaded
+	// with trust Tenant, and All with SameOwner.
 	NetworkReach string
-	// RefusedEndpoints are CIDRs in which peers may have no addresses: consumers no endpoints of Services, and providers
-	// no pods with networking Flat.
+	// RefusedEndpoints are CIDRs whose addresses are refused for endpoints of consumers' Services and, with networking
+	// Flat, for pods on providers.
 	RefusedEndpoints []string
 	// Ranges are the CIDRs of the local cluster that an administrator configures. CIDRs that are not configured are
 	// detected.
@@ -158,7 +158,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"Both are renewed after two thirds of their lifetime. At least 10m.")
 	fs.DurationVar(&o.OrphanTTL, "policy-orphan-ttl", o.OrphanTTL,
 		"Time after the last heartbeat of a consumer at which its quota is released and its objects in this cluster are "+
-			"deleted, unless its ForeignCluster sets spec.incomingPolicy.orphanTTL. At least 1m; 0s never does.")
+			"deleted, unless its ForeignCluster sets spec.incomingPolicy.orphanTTL. At least 1m; 0s means never.")
 	fs.StringVar(&o.Networking, "networking", o.Networking,
 		"Pod connectivity with peers, unless spec.networking of a ForeignCluster is set: None, Flat (pod networks are "+
 			"already routed and disjoint) or Tunnel (WireGuard between gateways; overlapping CIDRs are remapped). "+
@@ -209,7 +209,7 @@ func (o *Options) Validate() []error {
 			o.IdentityLifetime, identity.MinLifetime))
 	}
 	if o.OrphanTTL != 0 && o.OrphanTTL < v1alpha1.MinOrphanTTL {
-		errs = append(errs, fmt.Errorf("--policy-orphan-ttl %v: must be 0s, which never expires, or at least %v",
+		errs = append(errs, fmt.Errorf("--policy-orphan-ttl %v: must be 0s, which means never, or at least %v",
 			o.OrphanTTL, v1alpha1.MinOrphanTTL))
 	}
 	modes := []v1alpha1.NetworkingMode{v1alpha1.NetworkingNone, v1alpha1.NetworkingFlat, v1alpha1.NetworkingTunnel}

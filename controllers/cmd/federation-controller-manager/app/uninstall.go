@@ -135,7 +135,7 @@ func (u *uninstaller) run(ctx context.Context) error {
 	return u.removeRest(ctx)
 }
 
-// removeRest makes the volumes of the federation usable without it, and deletes the keys of the gateway.
+// removeRest makes the volumes of the federation usable after the uninstallation, and deletes the keys of the gateway.
 func (u *uninstaller) removeRest(ctx context.Context) error {
 	if err := consumer.HandBack(ctx, u.volumes, u.storageClass, u.storageNamespace); err != nil {
 		return fmt.Errorf("%w: uninstall again, or leave the volumes with `helm uninstall --no-hooks`", err)
