@@ -28,9 +28,9 @@ var ErrLost = errors.New("another process holds it, or this cluster's API server
 type Terms struct {
 	// Name is the name of the election in the metrics of client-go.
 	Name string
-	// The leader renews the lease every Retry. It stops after it failed to renew for Renew, and another process may
-	// start after Lease: Retry and Renew together must be less than Lease. A standby tries to acquire the lease
-	// after Retry to twice Retry.
+	// The leader renews the lease every Retry, and stops work when it could not renew the lease for Renew. Another process
+	// can acquire the lease when it was not renewed for Lease, so Retry and Renew together must be less than Lease. A
+	// standby tries to acquire the lease every 1 to 2.2 times Retry.
 	Lease, Renew, Retry time.Duration
 	// Watchdog observes renewals for a health check. It may be nil.
 	Watchdog *leaderelection.HealthzAdaptor
