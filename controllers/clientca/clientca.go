@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clientca reads the authority of the client certificates of the local cluster, and its
-// changes. It uses less memory than the delegating options of k8s.io/apiserver, which matters for
-// virtual kubelets.
+// Package clientca reads the CA bundle with which client certificates are verified in the local
+// cluster, and observes its changes. It uses less memory than the delegating options of
+// k8s.io/apiserver, which matters for virtual kubelets.
 package clientca
 
 import (
@@ -16,19 +16,18 @@ import (
 )
 
 const (
-	// ConfigMap is the name of the ConfigMap in namespace kube-system with the authority of
-	// client certificates.
+	// ConfigMap is the name of the ConfigMap in namespace kube-system with the CA bundle.
 	ConfigMap = "extension-apiserver-authentication"
-	// Key is the key of the authority in that ConfigMap.
+	// Key is the key of the CA bundle in that ConfigMap.
 	Key = "client-ca-file"
 )
 
-// Authority is the client CA, with which client certificates are verified; nil for a cluster without client
+// Authority has the CA bundle with which client certificates are verified. It is nil in a cluster without client
 // certificates.
 type Authority = dynamiccertificates.ConfigMapCAController
 
-// New returns the authority; its method Run observes changes. It fails if the ConfigMap cannot be
-// read, without which no client can be authenticated.
+// New returns an Authority, whose method Run loads the CA bundle and observes changes. It returns
+// nil if the ConfigMap has no CA bundle, and fails if the ConfigMap cannot be read.
 func New(ctx context.Context, client kubernetes.Interface) (*Authority, error) {
 	configMap, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, ConfigMap, metav1.GetOptions{})
 	if err != nil {
@@ -43,8 +42,8 @@ func New(ctx context.Context, client kubernetes.Interface) (*Authority, error) {
 		ConfigMap, Key, client)
 }
 
-// Loaded returns an error until an authority is loaded. The process serves before that, and does not
-// authenticate clients by their certificates.
+// Loaded returns an error until the CA bundle is loaded; none for a nil Authority. Before that, the
+// process serves requests, but does not authenticate clients by certificates.
 func Loaded(authority *Authority) error {
 	if authority == nil {
 		return nil
