@@ -32,8 +32,8 @@ type Patcher[T runtime.Object] interface {
 var ErrBothChanged = errors.New("an object and its status were changed in one reconcile")
 
 // Commit patches an object, or its status, from old to desired, and reports whether they differ. The patch contains the
-// resourceVersion of old, so that it fails with a conflict if another client changed the object. It fails with
-// ErrBothChanged if the object and its status differ.
+// UID and the resourceVersion of old, so that it fails with a conflict if another client changed or replaced the
+// object. It fails with ErrBothChanged if the object and its status differ.
 func Commit[T runtime.Object](ctx context.Context, client Patcher[T], old, desired T) (bool, error) {
 	oldObject, oldStatus, err := split(old)
 	if err != nil {
