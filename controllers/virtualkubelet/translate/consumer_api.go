@@ -33,16 +33,17 @@ const (
 	envServicePortHTTPS = "KUBERNETES_SERVICE_PORT_HTTPS"
 )
 
-// ReachesConsumerAPI reports whether a remote pod uses the consumer's API server, which requires that it can be reached
-// and that the pod does not disable it.
+// ReachesConsumerAPI reports whether a remote pod uses the consumer's API server: the destination has an endpoint of
+// the API server, and the pod does not disable the use.
 func ReachesConsumerAPI(pod *corev1.Pod, to Destination) bool {
 	return to.ConsumerAPI.Host != "" && podspec.UsesConsumerAPI(pod)
 }
 
 // redirectToConsumerAPI returns a copy of a pod's specification whose clients connect to the consumer's API server: its
 // token volumes use a Secret, and its host aliases and variables have the endpoint. It also returns the name of the
-// Secret, which is empty if the pod mounts no token. It must be applied before other translations, because the keys of
-// the Secret are derived from the positions of volumes.
+// Secret, which is empty if the pod mounts no token. If the pod does not use that API server, it returns the
+// specification itself, unchanged. It must be applied before other translations, because the keys of the Secret are
+// derived from the positions of volumes.
 func redirectToConsumerAPI(pod *corev1.Pod, to Destination) (*corev1.PodSpec, string) {
 	if !ReachesConsumerAPI(pod, to) {
 		return &pod.Spec, ""

@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// applyPatch applies the offloading patch of the virtual node to a pod's specification, which shares memory with the
-// patch afterwards.
+// applyPatch applies the offloading patch of the virtual node to a pod's specification. It may modify the patch, and
+// both share memory afterwards.
 func applyPatch(spec *corev1.PodSpec, patch *v1alpha1.OffloadingPatch) {
 	spec.NodeSelector = patch.NodeSelector
 	if patch.RuntimeClassName != nil {

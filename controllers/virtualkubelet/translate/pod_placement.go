@@ -149,7 +149,7 @@ func selectsBy(selector *metav1.LabelSelector, keys []string) bool {
 	})
 }
 
-// ofVirtualNodes reports whether only virtual nodes have a label, by its prefix. No node of a provider has it.
+// ofVirtualNodes reports whether a label has a prefix that only labels of virtual nodes have.
 func ofVirtualNodes(label string) bool {
 	prefix, _, _ := strings.Cut(label, "/")
 	return prefix == "liqo.io" || strings.HasSuffix(prefix, ".liqo.io")

@@ -17,7 +17,7 @@ import (
 
 // Service returns the desired reflected object of a local Service; nil if it is not reflected. Its selector is the
 // same, because remote pods have the labels of local pods. The provider allocates addresses, node ports and load
-// balancers. A load balancer has a class that the provider offers.
+// balancers. A load balancer gets a class that the provider offers, and none if it offers none.
 func Service(local *corev1.Service, namespace string, to Destination) *corev1.Service {
 	if reflection.Excludes(local, to.DestinationID) || isKubernetes(local.Namespace, local.Name) {
 		return nil
@@ -113,5 +113,5 @@ func keepNodePorts(desired, existing []corev1.ServicePort) {
 
 func isHeadless(spec *corev1.ServiceSpec) bool { return spec.ClusterIP == corev1.ClusterIPNone }
 
-// hasAddress reports whether the clusterIP of a Service is an address or None.
+// hasAddress reports whether a Service has a clusterIP, which is an address or None.
 func hasAddress(spec *corev1.ServiceSpec) bool { return spec.Type != corev1.ServiceTypeExternalName }

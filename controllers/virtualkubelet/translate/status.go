@@ -324,7 +324,8 @@ var remoteConditions = []corev1.PodConditionType{
 // resizing are the conditions that the provider's kubelet sets only while a pod is resized.
 var resizing = []corev1.PodConditionType{corev1.PodResizePending, corev1.PodResizeInProgress}
 
-// dropResizing removes the conditions about a resize that the remote pod no longer has.
+// dropResizing removes from a status each condition in resizing that from, the conditions of the remote pod, does not
+// contain.
 func dropResizing(status *corev1.PodStatus, from []corev1.PodCondition) {
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
 		reported := slices.ContainsFunc(from, func(f corev1.PodCondition) bool { return f.Type == c.Type })
@@ -419,7 +420,7 @@ func setCondition(status *corev1.PodStatus, c corev1.PodCondition, now metav1.Ti
 func SameStatus(a, b *corev1.PodStatus) bool { return equality.Semantic.DeepEqual(a, b) }
 
 // Deleted returns the final status of a pod that was deleted and whose remote pod no longer exists. The phase is
-// Succeeded if all containers ended with exit code 0, otherwise Failed.
+// Succeeded if all containers ended with exit code 0, and otherwise, or if no container has a status, Failed.
 func Deleted(local *corev1.Pod, now metav1.Time) corev1.PodStatus {
 	failed := slices.ContainsFunc(local.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Terminated == nil || s.State.Terminated.ExitCode != 0
