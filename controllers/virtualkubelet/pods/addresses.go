@@ -85,7 +85,7 @@ func (n *Network) state() *networkState {
 	return current
 }
 
-// equal reports whether the same addresses are translated and refused in the same way.
+// equal reports whether both states translate addresses equally and refuse the same addresses.
 func (s *networkState) equal(other *networkState) bool {
 	return (s.tunnel == nil) == (other.tunnel == nil) && equality.Semantic.DeepEqual(s.tunnel, other.tunnel) &&
 		s.filter.Complete == other.filter.Complete && slices.Equal(s.filter.Refused, other.filter.Refused)

@@ -66,7 +66,7 @@ func NewWarnings() flowcontrol.PassiveRateLimiter {
 
 // Namespaces returns the states of local namespaces.
 type Namespaces interface {
-	// State returns the state of a local namespace; the zero value if the NamespaceMap does not have the namespace.
+	// State returns the state of a local namespace. If the NamespaceMap does not have the namespace, only Message is set.
 	State(local string) remotens.State
 	// All returns the states of all local namespaces in the NamespaceMap, by name.
 	All() map[string]remotens.State
@@ -98,7 +98,8 @@ type Config struct {
 	Warnings flowcontrol.PassiveRateLimiter
 	// Reachable reports whether the provider is reachable. While it is not, caches of its objects are outdated.
 	Reachable func() bool
-	// APIAccessAllowed reports whether remote pods may currently use the consumer's API server; nil means that they may.
+	// APIAccessAllowed reports whether remote pods are currently permitted to use the consumer's API server; nil means
+	// always.
 	APIAccessAllowed func() bool
 	// ConsumerAPIThroughTunnel means that the provider reaches the consumer's API server at an address from an
 	// AddressMapping.

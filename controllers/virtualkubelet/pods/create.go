@@ -78,7 +78,8 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *core
 	if err != nil {
 		return c.refused(ctx, pod, err)
 	}
-	// If the cache received the shadow pod before this response, no later event clears created; the check below does.
+	// If the cache received the shadow pod before this response, no event will clear shadow.created: the check below
+	// clears it.
 	trimmed, _ := remotens.TrimShadowPod(created)
 	c.states.change(key, func(s *podState) {
 		s.shadow.created = &creation{trimmed.(*v1alpha1.ShadowPod), c.Clock.Now()}

@@ -15,8 +15,8 @@ func (c *Controller) List() []*corev1.Pod {
 	return pods
 }
 
-// Find returns a local pod and the remote namespace of its namespace, which is empty if the NamespaceMap has none. The
-// pod is nil if it does not exist.
+// Find returns a local pod, or nil if the pod does not exist, and the remote namespace of its namespace, or empty if
+// the NamespaceMap has none.
 func (c *Controller) Find(namespace, name string) (*corev1.Pod, string) {
 	pod, err := c.Lister.Pods(namespace).Get(name)
 	if err != nil {

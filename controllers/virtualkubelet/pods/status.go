@@ -59,8 +59,8 @@ func (c *Controller) publish(ctx context.Context, from *corev1.Pod, status corev
 	if err != nil {
 		return fmt.Errorf("patching the status of pod %s: %w", key, err)
 	}
-	// A patch without an effect causes no event: the cache would keep the version in written, and no further status would
-	// be written.
+	// A patch without an effect causes no event about the pod. If written were set then, the cache would keep the version
+	// in written, and no further status would be written.
 	if written.ResourceVersion != pod.ResourceVersion {
 		c.states.change(key, func(s *podState) { s.local.written = pod.ResourceVersion })
 	}

@@ -14,8 +14,8 @@ const (
 	// causes as many further retries, so that all released quota is used, but a small release does not cause thousands of
 	// requests.
 	triedAtOnce = 4
-	// tryPause is the minimum time between retries of blocked pods. It bounds the number of requests while no blocked pod
-	// fits.
+	// tryPause is the minimum time between two retries that released quota causes. It bounds the number of requests while
+	// no blocked pod fits. The retries that an accepted pod causes are immediate.
 	tryPause = 100 * time.Millisecond
 )
 
