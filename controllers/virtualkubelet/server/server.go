@@ -22,8 +22,8 @@ import (
 type Pods interface {
 	// List returns the local pods that are bound to the node.
 	List() []*corev1.Pod
-	// Find returns a local pod and the remote namespace of its namespace, which is empty if it does not exist. The pod is
-	// nil if it does not exist.
+	// Find returns a local pod, or nil if the pod does not exist, and the remote namespace of its namespace, or empty if
+	// there is none.
 	Find(namespace, name string) (pod *corev1.Pod, remoteNamespace string)
 	// RemoteStatus returns the status of the remote pod of a local pod, or nil if there is no remote pod.
 	RemoteStatus(namespace, name string) *corev1.PodStatus
