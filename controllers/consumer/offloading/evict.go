@@ -116,7 +116,8 @@ func from(pod *corev1.Pod) string {
 	return "from node " + pod.Spec.NodeName
 }
 
-// textOf returns the message of an error with its causes, because a cause names the PodDisruptionBudget.
+// textOf returns the message of an error and the messages of its status causes, one of which names the
+// PodDisruptionBudget.
 func textOf(err error) string {
 	text := err.Error()
 	var status apierrors.APIStatus

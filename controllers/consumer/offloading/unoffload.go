@@ -77,7 +77,7 @@ func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.Namespa
 		return 0, err
 	}
 	if left := slices.ContainsFunc(states, func(s state) bool { return s.left() != "" }); left && !late {
-		// Pods may still be placed on the provider by a client with an outdated cache.
+		// The next reconcile also removes pods that a client with an outdated cache placed on the provider in the meantime.
 		return min(pollInterval, r.remaining(ctx, offloading)), nil
 	}
 	if err := r.unbindReflection(ctx, offloading.Namespace); err != nil {
