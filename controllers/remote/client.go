@@ -39,8 +39,8 @@ type Options struct {
 	Dial DialFunc
 }
 
-// Config returns the configuration of clients with an identity or, if it has a token and no namespace, an invitation.
-// It fails if the server or the proxy of the identity is invalid.
+// Config returns the configuration of clients that authenticate with an identity. An Identity with a token and no
+// namespace stands for an invitation. It fails if the server or the proxy of the identity is invalid.
 func Config(identity *Identity, options Options) (*rest.Config, error) {
 	dial := options.Dial
 	if dial == nil {

@@ -189,7 +189,7 @@ func (g *guard) roundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
 func (g *guard) WrappedRoundTripper() http.RoundTripper { return g.next }
 
-// stream is the kind of stream that the response to a request is.
+// stream is the kind of the response to a request: one object, or a kind of stream.
 type stream int
 
 const (
@@ -203,7 +203,7 @@ const (
 	upgradedStream
 )
 
-// streamOf returns the kind of stream that the response to a request to an API server is.
+// streamOf returns the kind of an API server's response to a request.
 func streamOf(request *http.Request) stream {
 	switch folder, name := path.Split(request.URL.Path); {
 	case request.Header.Get("Upgrade") != "":
