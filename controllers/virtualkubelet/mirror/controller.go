@@ -112,8 +112,8 @@ type reflector interface {
 	keys() []reflectionKey
 	// original returns the local object whose reflected object has this name and UID, or nil if the caches have none.
 	original(copied string, uid types.UID) runtime.Object
-	// reconcile creates, updates or deletes the reflected object of one local object. It returns the time after which it
-	// must be called again, or zero if it need not.
+	// reconcile creates, updates or deletes the reflected object of one local object. It returns the time after which to
+	// call it again; zero means that only an event requires that.
 	reconcile(ctx context.Context, key reflectionKey) (time.Duration, error)
 }
 

@@ -119,8 +119,8 @@ func (o *endpointSlices) reconcile(ctx context.Context, key reflectionKey) (time
 	return max(left, time.Second), nil
 }
 
-// isReflected reports whether a slice is reflected, for which its Service must be reflected and pods of both clusters
-// must reach each other.
+// isReflected reports whether a slice is reflected: its Service is reflected, the reflection policy of EndpointSlices
+// selects the slice, and pods of both clusters reach each other.
 func (o *endpointSlices) isReflected(slice *discoveryv1.EndpointSlice) bool {
 	r := o.controller
 	service := remotens.Lookup[*corev1.Service](

@@ -34,12 +34,12 @@ const (
 
 // Reasons of the condition Ready of a virtual node.
 const (
-	// ReasonProviderReady means that the provider answers.
+	// ReasonProviderReady means that the provider responds to checks.
 	ReasonProviderReady = "ProviderReady"
-	// ReasonProviderUnreachable means that the provider did not answer three checks. See the conditions of the
-	// ForeignCluster.
+	// ReasonProviderUnreachable means that the provider did not respond to three checks in a row. See the conditions of
+	// the ForeignCluster.
 	ReasonProviderUnreachable = "ProviderUnreachable"
-	// ReasonProviderDenies means that the provider answers the check with Unauthorized, Forbidden or NotFound. See the
+	// ReasonProviderDenies means that the provider responds to checks with Unauthorized, Forbidden or NotFound. See the
 	// condition Authenticated of the ForeignCluster.
 	ReasonProviderDenies = "ProviderDenies"
 )

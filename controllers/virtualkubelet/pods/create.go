@@ -30,9 +30,9 @@ const (
 	ReasonProviderConflict = "ProviderConflict"
 )
 
-// awaitConsumerAPI writes to the status of a pod that it waits for the address at which the provider reaches the
-// consumer's API server. The shadow pod cannot be created before, because its volumes and host aliases are immutable.
-// The status of a pod that ran is not changed.
+// awaitConsumerAPI reports in the status of a pod that the pod waits for the address at which the provider reaches the
+// consumer's API server. The shadow pod cannot be created before that address is known, because its volumes and host
+// aliases are immutable. The status of a pod that ran is not changed.
 func (c *Controller) awaitConsumerAPI(ctx context.Context, pod *corev1.Pod) error {
 	if translate.Ran(&pod.Status) {
 		return nil

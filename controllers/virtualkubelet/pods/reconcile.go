@@ -127,8 +127,8 @@ func (c *Controller) unoffloadedStatus(key cache.ObjectName, pod *corev1.Pod, me
 	return translate.NotOffloaded(pod, message, wait > 0, c.now())
 }
 
-// awaitNamespace writes to the status of a pod older than namespaceGrace that it waits for its remote namespace. The
-// status of a pod that ran is not changed.
+// awaitNamespace reports in the status of a pod that the pod waits for its remote namespace, once the pod is older than
+// namespaceGrace. The status of a pod that ran is not changed.
 func (c *Controller) awaitNamespace(
 	ctx context.Context,
 	key cache.ObjectName,

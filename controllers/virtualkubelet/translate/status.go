@@ -23,7 +23,7 @@ const ReasonRecreating = "Recreating"
 const reasonReadinessGatesNotReady = "ReadinessGatesNotReady"
 
 // reasonRunsOnProvider of the condition offloading.liqo.io/Offloaded of a pod means that the provider runs the pod. The
-// message names the remote pod.
+// message contains the UID of the remote pod.
 const reasonRunsOnProvider = "RunsOnProvider"
 
 // RemotePod is a remote pod as it is cached, without its specification.
