@@ -27,8 +27,8 @@ const (
 	// answerPoll is the time between two reads of the answer while the provider issues a
 	// certificate, which takes about a second.
 	answerPoll = 500 * time.Millisecond
-	// deniedRetry is the time between two attempts while an obstacle prevents the peering that only
-	// an administrator can remove.
+	// deniedRetry is the time between two attempts while the peering is prevented by an obstacle that
+	// only an administrator can remove.
 	deniedRetry = 5 * time.Minute
 )
 

@@ -51,7 +51,8 @@ func (s *negotiationStep) Reconcile(ctx context.Context, p *foreigncluster.Pass)
 	return foreigncluster.Continue, nil
 }
 
-// unused returns a sentence, after a space, about why no new pods are scheduled to the provider; empty if they are.
+// unused returns a sentence, with a leading space, that states why the provider gets no new pods; empty if it gets
+// them.
 func unused(fc *v1alpha1.ForeignCluster, offers []v1alpha1.ResourceOffer) string {
 	switch {
 	case fc.Spec.Cordoned:
