@@ -79,7 +79,7 @@ func Serve(ctx context.Context, listener net.Listener, certificate tls.Certifica
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		if err := server.Shutdown(grace); err != nil {
-			klog.FromContext(ctx).V(2).Info("Closed open streams", "err", err)
+			klog.FromContext(ctx).V(2).Info("Stopping with open streams, which end with the process", "err", err)
 		}
 	})
 	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
