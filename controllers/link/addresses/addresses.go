@@ -32,8 +32,8 @@ type Addresses struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
-	// Installation caches the AddressMappings, indexed by Index, the TunnelEndpoints and the
-	// TunnelReaches of the installation namespace.
+	// Installation caches the AddressMappings, TunnelEndpoints and TunnelReaches in the installation namespace.
+	// Index must have been called with it.
 	Installation cache.Cache
 	Clock        clock.PassiveClock
 	// Namespace is the namespace of the installation.
@@ -42,8 +42,8 @@ type Addresses struct {
 	ClusterID string
 
 	mu sync.Mutex
-	// exhausted has the version of the pool in which no IPv4 (key true) or IPv6 (key false) address was
-	// free.
+	// exhausted maps an IP family, true for IPv4 and false for IPv6, to the version of AddressPool external in
+	// which no address of that family was free.
 	exhausted map[bool]exhaustion
 	// reported maps a NamespaceOffloading or ForeignCluster to the reason of its last event about a missing
 	// address.
@@ -58,14 +58,15 @@ type exhaustion struct {
 }
 
 const (
-	// indexOrigin is the index of AddressMappings of single addresses by their origins.
+	// indexOrigin is the index of AddressMappings of single addresses by origin, the object for which they were
+	// created.
 	indexOrigin = "origin"
-	// indexPeer is the index of AddressMappings of single addresses by the ForeignCluster that reaches them.
+	// indexPeer is the index of AddressMappings of single addresses by the name of the ForeignCluster of the
+	// peer that reaches the address.
 	indexPeer = "peer"
 )
 
-// Index adds the indexes that Addresses uses to a cache of AddressMappings. It must be called once per
-// cache.
+// Index adds indexOrigin and indexPeer to a cache of AddressMappings. It must be called once per cache.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &v1alpha1.AddressMapping{}, indexOrigin, originValue); err != nil {
 		return fmt.Errorf("indexing address mappings by their origins: %w", err)
@@ -121,7 +122,8 @@ func (a *Addresses) virtualNodes(ctx context.Context, options ...client.ListOpti
 	return all.Items, nil
 }
 
-// maps returns the cached NamespaceMaps of providers that options select. The caller must not change them.
+// maps returns the cached NamespaceMaps in peer namespaces that options select. The caller must not change
+// them.
 func (a *Addresses) maps(ctx context.Context, options ...client.ListOption) ([]v1alpha1.NamespaceMap, error) {
 	var all v1alpha1.NamespaceMapList
 	if err := a.Client.List(ctx, &all, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
@@ -132,8 +134,7 @@ func (a *Addresses) maps(ctx context.Context, options ...client.ListOption) ([]v
 	}), nil
 }
 
-// offloaded returns the namespaces that are offloaded to the providers whose NamespaceMaps
-// options select.
+// offloaded returns the names of the local namespaces in the NamespaceMaps that maps returns for options.
 func (a *Addresses) offloaded(ctx context.Context, options ...client.ListOption) sets.Set[string] {
 	names := sets.New[string]()
 	// Listing from a cache fails only before the cache is synced, which causes an event for each map anyway.
@@ -162,8 +163,8 @@ func offloads(m *v1alpha1.NamespaceMap, namespace string) bool {
 	})
 }
 
-// tunnel returns the TunnelEndpoint of a ForeignCluster; nil if it does not exist, or if it has no ranges
-// and carries only the control plane.
+// tunnel returns the TunnelEndpoint of a ForeignCluster; nil if it does not exist, is being deleted, or has no
+// ranges because it carries only the control plane.
 func (a *Addresses) tunnel(ctx context.Context, foreignCluster string) (*v1alpha1.TunnelEndpoint, error) {
 	tunnel := &v1alpha1.TunnelEndpoint{}
 	err := a.Installation.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: foreignCluster}, tunnel)

@@ -24,8 +24,9 @@ import (
 )
 
 const (
-	// ReasonNoExternalAddresses of an event on a NamespaceOffloading or a ForeignCluster means that the cluster has no
-	// external CIDR, so a peer cannot reach endpoints to which no tunnel leads. Set network.externalCIDRs.
+	// ReasonNoExternalAddresses of an event on a NamespaceOffloading or a ForeignCluster means that the cluster
+	// has no external CIDR, so a peer cannot reach endpoints that are not pods of this cluster. Set
+	// network.externalCIDRs.
 	ReasonNoExternalAddresses = "NoExternalAddresses"
 	// ReasonAddressesExhausted of an event on a NamespaceOffloading or a ForeignCluster means that no external address
 	// is available, or the addresses and ports that are mapped for one peer exceed the limit of a tunnel. Extend
@@ -34,8 +35,9 @@ const (
 )
 
 const (
-	// maxSingles is the maximum number of AddressMappings of single addresses for one peer, where each port
-	// counts as one. A gateway refuses a tunnel with more than 10000 mappings, including ranges.
+	// maxSingles limits the AddressMappings of single addresses for one peer. A mapping counts once for each of
+	// its ports, and once if it has none. A gateway refuses a tunnel with more than 10000 mappings, including
+	// ranges.
 	maxSingles = 9000
 	// exhaustedRetry is the time between two attempts to allocate an address from an exhausted pool. A
 	// retry is needed because the release of an address causes no event.
@@ -108,9 +110,9 @@ func (a *Addresses) keep(ctx context.Context, mapping, wanted *v1alpha1.AddressM
 	return true, nil
 }
 
-// outside reports whether the address of a mapping is not in the CIDRs of the pool, because they changed.
-// Peers cannot reach such an address. It confirms a positive result at the API server, because the cache
-// may receive a mapping before the change of its pool.
+// outside reports whether the CIDRs of the pool changed so that they no longer contain the address of a
+// mapping, which peers cannot reach then. Before it returns true, it reads the pool from the API server,
+// because the cache may receive a mapping before the change of its pool.
 func (a *Addresses) outside(ctx context.Context, mapping *v1alpha1.AddressMapping) (bool, error) {
 	mapped, err := netip.ParseAddr(mapping.Spec.Mapped)
 	if err != nil {
@@ -166,7 +168,7 @@ func (a *Addresses) create(
 	}
 	if pool == nil {
 		a.report(ctx, events, of, ReasonNoExternalAddresses, "AddressPool external does not exist, so peers cannot reach "+
-			"endpoints outside of this cluster's pods, for example pods on other providers: set network.externalCIDRs.")
+			"endpoints that are not pods of this cluster, for example pods on other providers: set network.externalCIDRs.")
 		return 0, nil
 	}
 	address, err := netip.ParseAddr(mapping.Spec.Address)
@@ -200,8 +202,8 @@ func (a *Addresses) create(
 		return staleRetry, nil
 	case apierrors.HasStatusCause(err, v1alpha1.CauseAddressesExhausted):
 		a.exhaust(pool, address.Is4())
-		a.report(ctx, events, of, ReasonAddressesExhausted, "AddressPool external has no free address for endpoints outside "+
-			"of this cluster's pods, for example pods on other providers: "+remote.Text(err.Error()))
+		a.report(ctx, events, of, ReasonAddressesExhausted, "AddressPool external has no free address for endpoints that "+
+			"are not pods of this cluster, for example pods on other providers: "+remote.Text(err.Error()))
 		return exhaustedRetry, nil
 	default:
 		return 0, fmt.Errorf("creating the mapping of %s for cluster %s: %w", mapping.Spec.Address, peer, err)
@@ -211,8 +213,9 @@ func (a *Addresses) create(
 // portsOf returns the number by which a mapping counts against maxSingles.
 func portsOf(mapping *v1alpha1.AddressMapping) int { return max(len(mapping.Spec.Ports), 1) }
 
-// untilRetry returns the time for which no address of a family is requested from a pool. After a failure,
-// one request per exhaustedRetry is sent for all origins together, or at once if the pool changes.
+// untilRetry returns how long no address of a family may be requested from a pool; zero or less means that a
+// request may be sent now. While a pool is exhausted, one request per exhaustedRetry is sent for all origins
+// together; a change of the pool ends that.
 func (a *Addresses) untilRetry(pool *v1alpha1.AddressPool, v4 bool) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

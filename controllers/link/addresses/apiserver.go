@@ -30,8 +30,8 @@ const APIServerName = "api-server-address"
 // server of this cluster.
 type APIServerReconciler struct {
 	*Addresses
-	// Address is the address of the API server, and the only port of it that pods reach; the zero value if pods do not
-	// reach it through tunnels.
+	// Address is the address and port of the API server for which addresses are allocated; remote pods reach no
+	// other port. The zero value means that they do not reach the API server through tunnels.
 	Address netip.AddrPort
 	// Events receives events of ForeignClusters.
 	Events record.EventRecorder
@@ -85,8 +85,8 @@ func (r *APIServerReconciler) reconcile(ctx context.Context, of origin) (time.Du
 	return r.ensure(ctx, r.Events, existing, wanted)
 }
 
-// wanted returns the desired AddressMapping of a ForeignCluster by its name; none unless the ForeignCluster
-// has a tunnel and a virtual node.
+// wanted returns the desired AddressMapping for the provider of a ForeignCluster, keyed by the name of the
+// mapping. It returns none unless Address is set and the provider has a tunnel and a virtual node.
 func (r *APIServerReconciler) wanted(ctx context.Context, of origin) (map[string]*v1alpha1.AddressMapping, error) {
 	if !r.Address.IsValid() {
 		return nil, nil

@@ -53,7 +53,7 @@ func (c changes) request(object any) {
 }
 
 // concerns reports whether an EndpointSlice has endpoints that are not pods. The caches that it reads are
-// synced, because a reconcile started the watch.
+// synced, because only a reconcile starts the watch of a namespace.
 func (c changes) concerns(slice *discoveryv1.EndpointSlice) bool {
 	ctx := context.Background()
 	local, err := c.local(ctx)

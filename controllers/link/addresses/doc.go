@@ -2,15 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package addresses allocates addresses at which a provider's pods reach endpoints that are not in the pod
-// CIDRs of the consumer: pods on other providers, endpoints of Services that are not pods, and the
-// consumer's API server. It runs on the consumer. Each address is an AddressMapping from AddressPool
-// external in the installation namespace, for one ForeignCluster, whose packets to the address pass the
-// consumer's gateway.
+// CIDRs of the consumer: pods on other providers, endpoints of Services that are not pods, and the consumer's
+// API server. It runs on the consumer. An AddressMapping in the installation namespace allocates each address
+// from AddressPool external for one peer, whose packets to the address pass the consumer's gateway.
 //
-// Three controllers create AddressMappings: PodReconciler, whose requests name pods, EndpointReconciler,
-// whose requests name namespaces, and APIServerReconciler, whose requests name ForeignClusters. They share
-// Addresses. ReaderReconciler permits virtual kubelets to read AddressMappings.
+// Three controllers create AddressMappings: PodReconciler, whose requests name pods, EndpointReconciler, whose
+// requests name namespaces, and APIServerReconciler, whose requests name ForeignClusters. They share Addresses.
+// ReaderReconciler permits virtual kubelets to read AddressMappings.
 //
-// ReachReconciler allocates nothing: it lists the local pods that a peer may reach, on the consumer and on
-// the provider.
+// ReachReconciler allocates nothing: it lists the local pods that a peer may reach, on the consumer and on the
+// provider.
 package addresses

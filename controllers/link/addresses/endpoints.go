@@ -68,7 +68,8 @@ type EndpointReconciler struct {
 	Services Services
 	// Events receives events of NamespaceOffloadings.
 	Events record.EventRecorder
-	// Refused are CIDRs whose addresses are not allocated, in addition to those of this cluster.
+	// Refused are CIDRs in addition to those of this cluster. Endpoints in them get no address, so peers cannot
+	// reach them.
 	Refused []netip.Prefix
 
 	changed kit.Trigger
@@ -101,14 +102,13 @@ var created = predicate.Funcs{
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
 }
 
-// ofVirtualNode maps a virtual node, which has the reflection policy of its provider, to the
-// namespaces that are offloaded to the provider, and to those with a mapping for it.
+// ofVirtualNode maps a virtual node to the namespaces that are offloaded to its provider or have a mapping for
+// the provider, because their mappings depend on the reflection policy in the virtual node.
 func (r *EndpointReconciler) ofVirtualNode(ctx context.Context, node client.Object) []reconcile.Request {
 	return r.ofProvider(ctx, naming.ForeignClusterOf(node.GetNamespace()))
 }
 
-// ofTunnel maps a tunnel to the namespaces that are offloaded to its peer, and to those with a
-// mapping for it.
+// ofTunnel maps a tunnel to the namespaces that are offloaded to its peer or have a mapping for the peer.
 func (r *EndpointReconciler) ofTunnel(ctx context.Context, tunnel client.Object) []reconcile.Request {
 	return r.ofProvider(ctx, tunnel.GetName())
 }

@@ -74,10 +74,10 @@ func (r *EndpointReconciler) local(ctx context.Context) (*local, error) {
 	return l, nil
 }
 
-// outsiders returns the addresses of an EndpointSlice's endpoints that are neither pods of this cluster or
-// of a peer, nor other addresses of this cluster, for example of a node, nor metadata services, nor refused. These
-// are excluded, because otherwise a user who may only write EndpointSlices could expose them to a peer, whose
-// packets have the address of the gateway's node.
+// outsiders returns the addresses of an EndpointSlice's endpoints, except those of pods of this cluster or of a
+// peer, of nodes and other parts of this cluster, of metadata services, and in refused CIDRs. Otherwise, a user
+// who may only write EndpointSlices could expose the excepted addresses to a peer, whose packets have the
+// address of the gateway's node as source.
 func (l *local) outsiders(ctx context.Context, slice *discoveryv1.EndpointSlice) ([]netip.Addr, error) {
 	if slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6 ||
 		slice.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy {

@@ -85,8 +85,8 @@ func originOf(mapping *v1alpha1.AddressMapping) origin {
 	return origin{kind: ofAPIServer, key: types.NamespacedName{Name: mapping.Labels[v1alpha1.LabelForeignCluster]}}
 }
 
-// single returns the AddressMapping of an address of an origin for one peer. from is the ID of the cluster
-// that has the address.
+// single returns the AddressMapping by which one peer reaches an address of an origin. from is the ID of the
+// cluster that has the address.
 func single(namespace string, of origin, from string, peer peer, address netip.Addr) *v1alpha1.AddressMapping {
 	sum := sha256.Sum256([]byte(strings.Join([]string{peer.clusterID, of.String(), address.String()}, " ")))
 	mapping := &v1alpha1.AddressMapping{Spec: v1alpha1.AddressMappingSpec{
@@ -105,7 +105,7 @@ func single(namespace string, of origin, from string, peer peer, address netip.A
 	return mapping
 }
 
-// toOrigin returns a handler that enqueues the origin of an AddressMapping if it has this kind.
+// toOrigin returns a handler that enqueues the origin of an AddressMapping if that origin has a kind.
 func toOrigin(kind kind) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		mapping, ok := object.(*v1alpha1.AddressMapping)
@@ -116,7 +116,7 @@ func toOrigin(kind kind) handler.EventHandler {
 	})
 }
 
-// requestsOf returns the requests of the origins of AddressMappings that have this kind.
+// requestsOf returns a request for the origin of each AddressMapping whose origin has a kind.
 func requestsOf(kind kind, mappings []v1alpha1.AddressMapping) []reconcile.Request {
 	var requests []reconcile.Request
 	for i := range mappings {

@@ -172,8 +172,8 @@ func (r *PodReconciler) reconcile(ctx context.Context, key types.NamespacedName)
 	return r.ensure(ctx, r.Events, existing, wanted)
 }
 
-// find returns the pod with a name on any virtual node, and that virtual node; the younger pod if two pods
-// have the name. complete is true if all pods on the clusters of its AddressMappings are cached.
+// find returns the pod with a key on any virtual node, and that virtual node; the younger pod if two pods have
+// the key. complete is true if all pods on the virtual nodes of clusters, a set of cluster IDs, are cached.
 func (r *PodReconciler) find(
 	ctx context.Context, key types.NamespacedName, clusters sets.Set[string],
 ) (pod *corev1.Pod, on *v1alpha1.VirtualNode, complete bool, err error) {

@@ -35,17 +35,19 @@ import (
 // ReachName is the name of the controller ReachReconciler in --controllers, logs, metrics and events.
 const ReachName = "tunnel-reach"
 
-// ReasonReachExceeded of an event on a ForeignCluster means that its peer may reach more pods than a TunnelReach can
-// have. Offload fewer pods, or set spec.reach of the ForeignCluster to All.
+// ReasonReachExceeded of an event on a ForeignCluster means that its peer is permitted to reach more addresses
+// of pods than a TunnelReach can have, so it cannot reach all of them. Offload fewer pods, or set spec.reach of
+// the ForeignCluster to All.
 const ReasonReachExceeded = "ReachExceeded"
 
 // reachSettle is how long a reconcile is delayed after a pod or an EndpointSlice changed, so that it handles further
 // changes, too. It limits the writes of each TunnelReach to one per second.
 const reachSettle = time.Second
 
-// ReachReconciler lists the local pods that a peer may reach, while its TunnelEndpoint has reach Offloaded: the pods in
-// its remote namespaces and, in the namespaces that are offloaded to it, the pods that are endpoints of reflected
-// Services. Exported Services are reflected, too. Its requests name ForeignClusters.
+// ReachReconciler writes the TunnelReach of each peer whose TunnelEndpoint has reach Offloaded: the addresses
+// of the pods in the peer's remote namespaces and, in the namespaces that are offloaded to the peer, of the
+// local pods that are endpoints of reflected Services, including exported ones. Its requests name
+// ForeignClusters.
 type ReachReconciler struct {
 	*Addresses
 	// Services caches the Services of offloaded namespaces. It must call Changes and Complete.
@@ -78,7 +80,7 @@ func (r *ReachReconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// roleChanged reports whether a namespace became the remote namespace of another consumer.
+// roleChanged reports whether an update makes a namespace the remote namespace of a consumer, or ends that.
 func roleChanged(old, current *corev1.Namespace) bool {
 	return remoteNamespaceOf(old) != remoteNamespaceOf(current)
 }
@@ -88,8 +90,8 @@ func podAddressesChanged(old, current *corev1.Pod) bool {
 	return !slices.Equal(podAddresses(old), podAddresses(current))
 }
 
-// remoteNamespaceOf returns the ForeignCluster of the consumer whose remote namespace this is; empty for any other
-// namespace.
+// remoteNamespaceOf returns the name of the ForeignCluster for whose consumer a namespace is a remote
+// namespace; empty for any other namespace.
 func remoteNamespaceOf(namespace *corev1.Namespace) string {
 	if namespace.Labels[v1alpha1.LabelRole] != v1alpha1.RoleRemoteNamespace {
 		return ""
@@ -97,8 +99,8 @@ func remoteNamespaceOf(namespace *corev1.Namespace) string {
 	return namespace.Labels[v1alpha1.LabelForeignCluster]
 }
 
-// podAddresses returns the addresses that no other pod or node has; none for a pod that has finished or uses the
-// network of its node.
+// podAddresses returns the addresses of a pod. It returns none for a pod that has finished or uses the network
+// of its node, because another pod or the node has its addresses.
 func podAddresses(pod *corev1.Pod) []netip.Addr {
 	if pod.Spec.HostNetwork || podspec.Finished(pod) {
 		return nil
@@ -195,8 +197,9 @@ func (r *ReachReconciler) reconcile(ctx context.Context, name string) (time.Dura
 		return 0, err
 	}
 	if possible != nil {
-		// Complete enqueues the peer once the Services are cached. Until then, no address is added that depends on them,
-		// and an address is removed as soon as no pod of the peering has it, because another pod may receive it.
+		// Complete enqueues the peer once the Services are cached. Until then, no address is added because of a
+		// Service, and an address is removed once no pod in possible has it, because a pod of another namespace
+		// may receive it.
 		if existing == nil {
 			return 0, nil
 		}
@@ -250,8 +253,8 @@ func (r *ReachReconciler) createReach(
 	return 0, nil
 }
 
-// limited returns as many addresses as a TunnelReach can have, as texts in order. It emits an event when addresses are
-// left out for the first time.
+// limited returns the addresses as sorted texts. It omits those beyond the maximum length of a TunnelReach, and
+// emits an event about that unless the existing TunnelReach already has the maximum length.
 func (r *ReachReconciler) limited(
 	ctx context.Context, name string, existing *v1alpha1.TunnelReach, addresses sets.Set[netip.Addr],
 ) []string {
@@ -262,7 +265,8 @@ func (r *ReachReconciler) limited(
 		if (existing == nil || len(existing.Spec.Addresses) < v1alpha1.MaxTunnelReachAddresses) &&
 			r.Client.Get(ctx, client.ObjectKey{Name: name}, fc) == nil {
 			r.Events.Eventf(fc, corev1.EventTypeWarning, ReasonReachExceeded,
-				"The peer may reach %d addresses of pods, and can reach %d of them: offload fewer pods, or set spec.reach to %s.",
+				"The peer is permitted to reach %d addresses of pods, but can reach only %d of them, the limit of a TunnelReach: "+
+					"offload fewer pods, or set spec.reach to %s.",
 				len(sorted), v1alpha1.MaxTunnelReachAddresses, v1alpha1.ReachAll)
 		}
 		sorted = sorted[:v1alpha1.MaxTunnelReachAddresses]
@@ -285,8 +289,9 @@ func listed(reach *v1alpha1.TunnelReach) sets.Set[netip.Addr] {
 	return found
 }
 
-// reachable returns the addresses of the local pods that the peer of a tunnel may reach. While the Services of a
-// namespace are not cached, possible has the addresses of the pods that may be endpoints of them; otherwise it is nil.
+// reachable returns the addresses of the local pods that the peer of a tunnel may reach. possible has the
+// addresses of the pods in the namespaces whose Services are not cached yet, which may be endpoints of those
+// Services; it is nil if all are cached.
 func (r *ReachReconciler) reachable(
 	ctx context.Context, tunnel *v1alpha1.TunnelEndpoint,
 ) (found, possible sets.Set[netip.Addr], err error) {
@@ -329,7 +334,8 @@ func (r *ReachReconciler) reachable(
 			if err != nil {
 				return nil, nil, err
 			}
-			// An EndpointSlice could have the address of a pod in another namespace.
+			// Endpoints that are not pods of the namespace are ignored, because an EndpointSlice could have the
+			// address of a pod in another namespace.
 			pods, err := r.podsIn(ctx, namespace, tunnel, virtual)
 			if err != nil {
 				return nil, nil, err

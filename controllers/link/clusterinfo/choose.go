@@ -30,17 +30,17 @@ const (
 const (
 	// ReasonSourcesAgree means that detected ranges, values of the chart and ranges of tunnels are consistent.
 	ReasonSourcesAgree = "SourcesAgree"
-	// ReasonValueContradicted means that a value of the chart does not contain the ranges that are detected. Correct or
-	// remove the value.
+	// ReasonValueContradicted means that a value of the chart does not contain the ranges that are detected, or
+	// that an external CIDR overlaps ranges of pods. Correct or remove the value.
 	ReasonValueContradicted = "ValueContradicted"
-	// ReasonRangeTakenByPeer means that a new range overlaps a range of a peer. It is used once the tunnel to that peer
-	// is removed.
+	// ReasonRangeTakenByPeer means that a new range overlaps a range by which a tunnel reaches a peer, and is
+	// not used until that tunnel is removed.
 	ReasonRangeTakenByPeer = "RangeTakenByPeer"
 	// ReasonSourcesDisagree means that a source has ranges that are not used; they are reserved. Set network.podCIDRs
 	// if they are ranges of pods.
 	ReasonSourcesDisagree = "SourcesDisagree"
-	// ReasonRangesRetained means that new ranges are used in addition to those of a tunnel. Set network.podCIDRs to the
-	// new ranges, or remove the tunnel.
+	// ReasonRangesRetained means that a range of pods that is no longer detected stays in use because a tunnel
+	// uses it. Set network.podCIDRs to the new ranges, or remove the tunnel.
 	ReasonRangesRetained = "RangesRetained"
 	// ReasonInvalidRange means that a source has an invalid range, for example 0.0.0.0/0, which is ignored. Correct the
 	// source that the message names.
@@ -216,8 +216,8 @@ func (c *choice) external(is4 bool) {
 func (c *choice) take(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, cidrs []netip.Prefix) {
 	for _, cidr := range cidrs {
 		if peer := c.takenBy(cidr); peer != "" {
-			c.find(ReasonRangeTakenByPeer, "%s, which %s has for %s, overlaps a range of peer %s; it is not in use until "+
-				"the tunnel to it is removed.", cidr, source, use, peer)
+			c.find(ReasonRangeTakenByPeer, "%s, which %s has for %s, overlaps a range of peer %s, and is not in use until "+
+				"the tunnel to that peer is removed.", cidr, source, use, peer)
 			continue
 		}
 		if !slices.Contains(c.taken[use], cidr) {
@@ -227,8 +227,8 @@ func (c *choice) take(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRange
 	}
 }
 
-// takenBy returns the name of the peer that this cluster reaches by a range in cidr. Such a range was
-// allocated before the local cluster used it. It returns an empty string if there is none.
+// takenBy returns the name of a peer that this cluster reaches at addresses in cidr; empty if there is none.
+// The peer's range was allocated before the local cluster used cidr.
 func (c *choice) takenBy(cidr netip.Prefix) string {
 	for _, tunnel := range c.input.tunnels {
 		for _, mapping := range tunnel.Spec.Remote {

@@ -44,12 +44,12 @@ type Cluster struct {
 	Labels map[string]string
 	// Namespace is the namespace of the installation.
 	Namespace string
-	// Endpoints are the endpoints of the gateway that an administrator set; empty if they are found by the
+	// Endpoints are the endpoints of the gateway that an administrator set; empty if they are derived from the
 	// gateway's Service.
 	Endpoints []string
 }
 
-// Endpoints finds the endpoints at which peers reach the gateway, by its Service.
+// Endpoints derives the endpoints at which peers reach the gateway from the gateway's Service.
 type Endpoints interface {
 	Endpoints(ctx context.Context) ([]string, error)
 }
@@ -102,7 +102,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 // request is the request of ClusterInfo local, the only ClusterInfo.
 var request = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.ClusterInfoName}}
 
-// rangesChanged selects updates after which rangesOf of an object differs.
+// rangesChanged selects creations, deletions, and updates that change a field from which ranges are read.
 var rangesChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return !equality.Semantic.DeepEqual(rangesOf(e.ObjectOld), rangesOf(e.ObjectNew))
 }}

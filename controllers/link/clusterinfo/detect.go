@@ -45,7 +45,7 @@ const (
 // ranges. It fails if a source cannot be read for another reason, so that ranges do not change then.
 func (r *Reconciler) detect(ctx context.Context, previous []v1alpha1.ClusterRange) (detected, error) {
 	var d detected
-	// Cached objects are not changed.
+	// The lists share their objects with the cache, so they must not be changed.
 	shared := client.UnsafeDisableDeepCopy
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, shared); err != nil {

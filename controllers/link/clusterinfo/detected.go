@@ -52,14 +52,14 @@ func (d *detected) add(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRang
 	}
 }
 
-// addAddress adds an address, unless it is a kind of address that packets between clusters never have.
+// addAddress adds an address, unless parse rejects it, for example a link-local address.
 func (d *detected) addAddress(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, text string) {
 	if prefix, ok := parse(text); ok {
 		d.add(use, source, prefix.String())
 	}
 }
 
-// of returns the CIDRs of a source that have an IP family.
+// of returns the CIDRs of one IP family that a source has for a use.
 func (d *detected) of(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, is4 bool) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(d.ranges[use][source]), func(p netip.Prefix) bool {
 		return p.Addr().Is4() != is4

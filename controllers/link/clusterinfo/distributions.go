@@ -15,9 +15,9 @@ import (
 	"liqo.io/federation/apiserver/netmap"
 )
 
-// addKubeadm adds the ranges of ConfigMap kubeadm-config: networking.podSubnet and
-// networking.serviceSubnet of its ClusterConfiguration, each with a comma between two
-// families (kubernetes/kubernetes, cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go, Networking).
+// addKubeadm adds the ranges of ConfigMap kubeadm-config: networking.podSubnet and networking.serviceSubnet of
+// its ClusterConfiguration, which separate two IP families by a comma (kubernetes/kubernetes,
+// cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go, Networking).
 func (d *detected) addKubeadm(config *corev1.ConfigMap) error {
 	var cluster struct {
 		Networking struct {
@@ -83,7 +83,7 @@ func valuesOf(args []string, flag string) []string {
 	return values
 }
 
-// usesDefault reports whether a node has podCIDRs, and all of them are in the default range of k3s.
+// usesDefault reports whether a node has podCIDRs, and those of IPv4 are in the default range of k3s.
 func usesDefault(node *corev1.Node) bool {
 	for _, text := range node.Spec.PodCIDRs {
 		cidr, err := netip.ParsePrefix(text)

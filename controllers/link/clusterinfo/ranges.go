@@ -30,8 +30,8 @@ func Ranges(ctx context.Context, reader client.Reader) (netmap.Ranges, error) {
 	return netmap.RangesOf(info), err
 }
 
-// UsesPodValues reports whether ClusterInfo local has a range of pods that is a value of the chart. Before the
-// controller has applied new values, it does not.
+// UsesPodValues reports whether ClusterInfo local has a range of pods that is a value of the chart. It returns
+// false until the controller has written new values to ClusterInfo local.
 func UsesPodValues(ctx context.Context, reader client.Reader) (bool, error) {
 	info := &v1alpha1.ClusterInfo{}
 	if err := reader.Get(ctx, request.NamespacedName, info); err != nil {

@@ -32,7 +32,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 		created := &v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{
 			Name: v1alpha1.ClusterInfoName, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 		}}
-		// If the ClusterInfo exists and is not cached yet, it enqueues itself once it is.
+		// A ClusterInfo that exists but is not cached yet triggers another reconcile once it is cached.
 		if err := client.IgnoreAlreadyExists(r.Client.Create(ctx, created)); err != nil {
 			return ctrl.Result{}, fmt.Errorf("creating ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
 		}
@@ -80,7 +80,7 @@ func (r *Reconciler) status(ctx context.Context, info *v1alpha1.ClusterInfo) (v1
 	return status, nil
 }
 
-// gateway returns the public key and endpoints of the local gateway; nil while the key does not exist.
+// gateway returns the public key and endpoints of the local gateway; nil while there is no valid public key.
 func (r *Reconciler) gateway(ctx context.Context) (*v1alpha1.PeeringGateway, error) {
 	var secret corev1.Secret
 	key := client.ObjectKey{Namespace: r.Cluster.Namespace, Name: v1alpha1.WireGuardSecret}
@@ -92,7 +92,7 @@ func (r *Reconciler) gateway(ctx context.Context) (*v1alpha1.PeeringGateway, err
 	gateway := &v1alpha1.PeeringGateway{
 		PublicKey: string(secret.Data[v1alpha1.WireGuardPublicKey]), Endpoints: r.Cluster.Endpoints,
 	}
-	// An invalid value is not published, because it may be the private key by mistake.
+	// A malformed value is not published, because it may contain the private key by mistake.
 	if decoded, err := base64.StdEncoding.Strict().DecodeString(gateway.PublicKey); err != nil ||
 		len(decoded) != publicKeySize {
 		return nil, nil
@@ -105,8 +105,7 @@ func (r *Reconciler) gateway(ctx context.Context) (*v1alpha1.PeeringGateway, err
 	return gateway, err
 }
 
-// recordEvents emits an event if the ranges became unknown, or if the condition RangesConsistent is False
-// with another message than before.
+// recordEvents emits a Warning for each condition that is False and has another reason than before.
 func (r *Reconciler) recordEvents(old, current *v1alpha1.ClusterInfo) {
 	for _, after := range current.Status.Conditions {
 		before := meta.FindStatusCondition(old.Status.Conditions, after.Type)

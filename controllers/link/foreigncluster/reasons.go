@@ -13,8 +13,8 @@ const (
 	ReasonDisconnecting = "Disconnecting"
 	// ReasonReady means that the direction is established.
 	ReasonReady = "Ready"
-	// ReasonNamespaceTaken means that the peer or tenant namespace belongs to something else. Delete that namespace, or
-	// rename the ForeignCluster.
+	// ReasonNamespaceTaken means that a namespace with the name of the peer or tenant namespace exists that
+	// does not belong to this peering. Delete that namespace, or create the ForeignCluster with another name.
 	ReasonNamespaceTaken = "NamespaceTaken"
 	// ReasonNamespaceTerminating means that the namespace of an earlier peering is being deleted.
 	ReasonNamespaceTerminating = "NamespaceTerminating"
@@ -31,7 +31,8 @@ const (
 const (
 	// ReasonInvitationMissing means that there is no invitation. POST one to the verb peer.
 	ReasonInvitationMissing = "InvitationMissing"
-	// ReasonInvitationInvalid means that the Secret has no usable invitation. POST another one to the verb peer.
+	// ReasonInvitationInvalid means that the Secret in spec.invitationSecretName has no usable invitation. POST
+	// another one to the verb peer.
 	ReasonInvitationInvalid = "InvitationInvalid"
 	// ReasonInvitationExpired means that the invitation expired. Request a new one.
 	ReasonInvitationExpired = "InvitationExpired"
@@ -50,21 +51,22 @@ const (
 	// ReasonIdentityIssued means that the provider accepts the identity.
 	ReasonIdentityIssued  = "IdentityIssued"
 	ReasonIdentityRevoked = identity.ReasonIdentityRevoked
-	// ReasonRenewalFailing means that the renewal of the identity fails or is not signed; the message has the cause. It
-	// is retried until the identity expires.
+	// ReasonRenewalFailing means that the renewal of the identity fails or is not signed; the message has the
+	// cause. The renewal is retried until the identity expires.
 	ReasonRenewalFailing = "RenewalFailing"
-	// ReasonNoControlProxy means that the provider can be reached through the tunnel only, which is not possible. Set
-	// network.enabled.
+	// ReasonNoControlProxy means that spec.mode is InBand, and the local cluster has no gateway through which
+	// it could reach the provider. Set network.enabled.
 	ReasonNoControlProxy = "NoControlProxy"
 	// ReasonClusterIDMismatch means that another cluster responds at spec.server. Correct spec.server, or delete the
 	// ForeignCluster and peer with that cluster.
 	ReasonClusterIDMismatch = "ClusterIDMismatch"
 	// ReasonOwnCluster means that the invitation is of the local cluster. Peer with the invitation of another cluster.
 	ReasonOwnCluster = "OwnCluster"
-	// ReasonProviderUnreachable means that there is no connection to the provider. Check spec.server and the network;
-	// it is retried.
+	// ReasonProviderUnreachable means that there is no connection to the provider. Check spec.server and the
+	// network; the connection is retried.
 	ReasonProviderUnreachable = "ProviderUnreachable"
-	// ReasonProviderFailing means that the provider returns errors. See the message; it is retried.
+	// ReasonProviderFailing means that the provider returns errors. See the message; failed requests are
+	// retried.
 	ReasonProviderFailing = "ProviderFailing"
 )
 
@@ -98,12 +100,13 @@ const (
 
 // Reasons of the condition VolumesReleased of a ForeignCluster.
 const (
-	// ReasonVolumesRemain means that the provider stores data that spec.volumes.onUnoffload keeps there, and the
-	// peering stays. Move or delete the claims that the message lists.
+	// ReasonVolumesRemain means that the peering is not removed, because the provider stores data that
+	// spec.volumes.onUnoffload retains there. Move or delete the claims that the message lists.
 	ReasonVolumesRemain = "VolumesRemain"
 	// ReasonVolumesMoving means that the data is being moved to the local cluster.
 	ReasonVolumesMoving = "VolumesMoving"
-	// ReasonVolumesReleasing means that the data is deleted on the provider once its pods have ended.
+	// ReasonVolumesReleasing means that the data is deleted on the provider once the pods that use it have
+	// ended.
 	ReasonVolumesReleasing = "VolumesReleasing"
 	// ReasonVolumesReleased means that the provider stores no data any more.
 	ReasonVolumesReleased = "VolumesReleased"

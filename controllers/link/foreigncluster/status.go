@@ -105,8 +105,8 @@ func summarizeIdentities(fc *v1alpha1.ForeignCluster, verdicts ...*Verdict) {
 	Authentication.Set(fc, worst.Phase, worst.Reason, "%s", worst.Message)
 }
 
-// AnswerOf returns the message of the condition Accepted among the conditions of a resource request
-// or offer, or a sentence for the message if the condition is missing.
+// AnswerOf returns the message of the condition Accepted of a resource request or offer; if the condition is
+// missing, a sentence that states that there is no reason.
 func AnswerOf(conditions []metav1.Condition) string {
 	if condition := meta.FindStatusCondition(conditions, v1alpha1.ConditionAccepted); condition != nil {
 		return condition.Message

@@ -48,16 +48,16 @@ const cacheLag = time.Second
 // Reconciler ensures the EndpointSlice of the gateway's Service, with the node of the active gateway.
 type Reconciler struct {
 	Client client.Client
-	// Finder finds the endpoints that the Service leads to.
+	// Finder finds the gateway's Service, and the endpoints at which peers reach the gateway through it.
 	Finder *Finder
 	// Events receives events of the Service.
 	Events record.EventRecorder
-	// EndpointsConfigured is true if an administrator configured the endpoints. Changes of the endpoints
-	// of the Service then cause no events.
+	// EndpointsConfigured is true if an administrator configured the endpoints of the gateway. Those of the
+	// Service are unused then, and their changes cause no events.
 	EndpointsConfigured bool
 
-	// reported has the endpoints of the last event, or of the first reconcile; nil before. It needs no
-	// lock, because there is one worker.
+	// reported lists the endpoints that the previous reconcile found, separated by commas; nil before the first
+	// one. It needs no lock, because there is one worker.
 	reported *string
 }
 
@@ -119,8 +119,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return kit.Result(0, err)
 }
 
-// active returns the node of the active gateway. If no gateway is active, it returns the node of the last
-// active one; nil if there was none.
+// active returns the node of the active gateway. If no gateway is active, it returns the node in slice, the
+// existing EndpointSlice, which is that of the last active gateway. It returns nil if slice has none either, or
+// if the Node does not exist.
 func (r *Reconciler) active(ctx context.Context, slice *discoveryv1.EndpointSlice) (*corev1.Node, error) {
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: r.Finder.Namespace, Name: v1alpha1.GatewayName}
@@ -141,7 +142,8 @@ func (r *Reconciler) active(ctx context.Context, slice *discoveryv1.EndpointSlic
 	return node, nil
 }
 
-// recordEndpoints emits an event if the endpoints of the Service changed, and a Warning if it has none.
+// recordEndpoints emits an event if the endpoints changed since the previous reconcile: a Warning if the
+// Service has none, also in the first reconcile, otherwise a Normal event.
 func (r *Reconciler) recordEndpoints(service *corev1.Service, endpoints []string) {
 	current := strings.Join(endpoints, ", ")
 	if r.EndpointsConfigured || r.reported != nil && *r.reported == current {

@@ -43,7 +43,7 @@ func endpointsOf(service *corev1.Service, nodes []corev1.Node, pods []corev1.Pod
 			host = address.String()
 		}
 		endpoint := net.JoinHostPort(host, strconv.Itoa(int(number)))
-		// A load balancer may have an address that validation of the peer's NetworkConfig rejects.
+		// A load balancer may have an address that is not valid as an endpoint in a NetworkConfig.
 		if len(validation.ValidateEndpoint(endpoint)) == 0 && !slices.Contains(endpoints, endpoint) {
 			endpoints = append(endpoints, endpoint)
 		}
@@ -51,7 +51,7 @@ func endpointsOf(service *corev1.Service, nodes []corev1.Node, pods []corev1.Pod
 	return endpoints[:min(len(endpoints), validation.MaxTunnelEndpoints)]
 }
 
-// portOf returns the port of the Service that leads to the gateway; nil if no port does.
+// portOf returns the first UDP port of the gateway's Service; nil if it has none.
 func portOf(service *corev1.Service) *corev1.ServicePort {
 	at := slices.IndexFunc(service.Spec.Ports, func(port corev1.ServicePort) bool {
 		return port.Protocol == corev1.ProtocolUDP
@@ -62,8 +62,8 @@ func portOf(service *corev1.Service) *corev1.ServicePort {
 	return &service.Spec.Ports[at]
 }
 
-// nodeAddresses returns the addresses of the nodes at which a Service is reached, nodes with a gateway
-// first. They are external addresses, or internal ones if no node has an external address.
+// nodeAddresses returns an address of each node that forwards packets to a Service: external addresses or, if
+// no node has one, internal addresses. Nodes with a gateway come first.
 func nodeAddresses(service *corev1.Service, nodes []corev1.Node, pods []corev1.Pod) []string {
 	runs := map[string]bool{}
 	for i := range pods {
@@ -133,7 +133,8 @@ func nodeOf(pod *corev1.Pod) string {
 	return pod.Spec.NodeName
 }
 
-// Unreachable returns the message for a Service without endpoints, by its type.
+// Unreachable returns sentences about why the gateway's Service has no endpoint for peers, depending on its
+// type.
 func Unreachable(service *corev1.Service) string {
 	const consequence = ", so peers cannot connect to the local gateway. Only the local gateway can connect to peers."
 	name := fmt.Sprintf("Service %s/%s", service.Namespace, service.Name)

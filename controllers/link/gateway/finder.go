@@ -20,7 +20,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Finder finds the endpoints at which peers reach the gateway, by its Service.
+// Finder derives the endpoints at which peers reach the gateway from the gateway's Service.
 type Finder struct {
 	// Nodes reads the nodes. Installation reads the gateway's Service and pods.
 	Nodes, Installation client.Reader
@@ -70,8 +70,8 @@ func (f *Finder) Endpoints(ctx context.Context) ([]string, error) {
 	return endpoints, err
 }
 
-// Sources returns the sources for a controller that uses a Finder. They call the handler for each change
-// that may change the endpoints.
+// Sources returns the sources for a controller that uses a Finder. They call requests for each change of an
+// object that may change the endpoints.
 func Sources(manager ctrl.Manager, installation cache.Cache, requests handler.EventHandler) []source.Source {
 	return []source.Source{
 		source.Kind[client.Object](installation, &corev1.Service{}, requests),
@@ -80,7 +80,7 @@ func Sources(manager ctrl.Manager, installation cache.Cache, requests handler.Ev
 	}
 }
 
-// nodeChanged reports whether an update of a node changes its addresses, or whether it is ready.
+// nodeChanged reports whether an update of a node changes its addresses or its readiness.
 func nodeChanged(old, current *corev1.Node) bool {
 	return isReady(old) != isReady(current) || !equality.Semantic.DeepEqual(old.Status.Addresses, current.Status.Addresses)
 }

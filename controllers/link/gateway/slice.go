@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// sliceOf returns the desired EndpointSlice of a Service, with the gateway on a node as its endpoint; it
-// has no endpoint if node is nil.
+// sliceOf returns the desired EndpointSlice of the gateway's Service. Its endpoint is the gateway on node. It
+// has no endpoint if node is nil or has no internal address of the Service's IP family.
 func sliceOf(service *corev1.Service, node *corev1.Node) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
@@ -60,8 +60,8 @@ func (r *Reconciler) ensure(ctx context.Context, existing, wanted *discoveryv1.E
 		}
 	case existing.DeletionTimestamp != nil:
 	case existing.AddressType != wanted.AddressType:
-		// The address type is immutable. The deletion enqueues the Service again, which creates the
-		// EndpointSlice with the new type.
+		// The address type is immutable. The deletion triggers the reconcile that creates the EndpointSlice
+		// with the new type.
 		return r.delete(ctx, existing)
 	case maps.Equal(existing.Labels, wanted.Labels) &&
 		equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&

@@ -86,8 +86,8 @@ func supportedMapping(phase v1alpha1.NamespaceMappingPhase) bool {
 	return false
 }
 
-// cleanConditions returns the first maxConditions valid conditions, with messages that are shortened and
-// printable.
+// cleanConditions returns the valid ones of the first maxConditions conditions, with messages and reasons
+// shortened, and without control characters in messages.
 func cleanConditions(conditions []metav1.Condition) []metav1.Condition {
 	if len(conditions) > maxConditions {
 		conditions = conditions[:maxConditions]

@@ -183,7 +183,7 @@ func (*networkPairs) complete(spec *v1alpha1.NetworkConfigSpec) {
 func (*networkPairs) clean(s *v1alpha1.NetworkConfigStatus) {
 	s.Conditions = cleanConditions(s.Conditions)
 	s.ObservedGeneration = max(s.ObservedGeneration, 0)
-	// A subset of the mappings may be invalid, so all of them are dropped.
+	// If one mapping is invalid, all are dropped, because the others may be invalid without it.
 	if len(validation.ValidateCIDRMappings(mappingsOf(s.CIDRs))) > 0 {
 		s.CIDRs = nil
 	}

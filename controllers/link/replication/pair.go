@@ -29,7 +29,7 @@ type kind[T client.Object, S, U any] interface {
 	conditions(status *U) []metav1.Condition
 	// validate returns an error if a spec, which the peer may have written, must not be copied.
 	validate(spec *S) error
-	// clean removes the values from a status, which the peer may have written, that the local API server
+	// clean removes from a status, which the peer may have written, the values that the local API server
 	// refuses.
 	clean(status *U)
 	// complete sets the defaults of fields that an older version did not store in a spec.
@@ -122,9 +122,9 @@ func sameSpec[T client.Object, S, U any](k kind[T, S, U], a, b S) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// answerOf returns the status of a copy as it is written to the source. Source and copy count generations
-// separately: if the status of the copy is about the latest spec, its observed generations become
-// generation, the present one of the source. Otherwise the observed generation in status is kept.
+// answerOf returns the status to write to the source: that of the copy, with observed generations of the
+// source. If the copy's status describes the copy's latest spec, they are generation, the present one of the
+// source. Otherwise they are the observed generation in status, the present status of the source.
 func answerOf[T client.Object, S, U any](k kind[T, S, U], copied T, status *U, generation int64) U {
 	_, answer := k.parts(copied.DeepCopyObject().(T))
 	k.clean(answer)

@@ -24,8 +24,8 @@ import (
 // maxOffers is the maximum number of ResourceOffers of one provider that are replicated.
 const maxOffers = 16
 
-// ReasonUnknownPhase of the condition Accepted of a ResourceRequest means that the provider answered with a phase that
-// this version does not support. Upgrade the cluster with the condition.
+// ReasonUnknownPhase of the condition Accepted of a ResourceRequest means that the provider answered with a
+// phase that the consumer's version does not support. Upgrade the consumer.
 const ReasonUnknownPhase = "UnknownPhase"
 
 // requestPairs replicates the ResourceRequest to the provider.

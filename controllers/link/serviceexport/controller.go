@@ -6,9 +6,9 @@
 // offloaded namespace and in each remote namespace, with EndpointSlices that contain the reachable
 // endpoints.
 //
-// Consumer and provider run the same controller. On the consumer, a ServiceExport exports a Service; on a
-// provider, a label that the virtual kubelet sets on the reflected Service. Peers write no objects of the
-// Multi-Cluster Services API.
+// Consumer and provider run the same controller. On the consumer, Services with a ServiceExport are exported;
+// on a provider, reflected Services with the label LabelExported, which the virtual kubelet sets. Peers write
+// no objects of the Multi-Cluster Services API.
 package serviceexport
 
 import (
@@ -136,7 +136,8 @@ func (r *Reconciler) everywhere(ctx context.Context, _ client.Object) []reconcil
 	return r.in(ctx, "")
 }
 
-// in returns the Services that are exported or imported in a namespace, or in all if it is empty.
+// in returns requests for the Services that are exported or imported in a namespace; in all if the name is
+// empty.
 func (r *Reconciler) in(ctx context.Context, namespace string) []reconcile.Request {
 	s := r.session.Load()
 	if s == nil {

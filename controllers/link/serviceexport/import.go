@@ -76,7 +76,7 @@ func updateStatus(existing *mcsv1alpha1.ServiceImport, clusters []string, presen
 		status.EndpointSliceObjects = mcsv1alpha1.EndpointSliceObjectsPresent
 	}
 	status.Clusters = nil
-	// Two clusters may have the same name; the list has each once.
+	// Two clusters may have the same name, which the list has once.
 	clusters = slices.Clone(clusters)
 	slices.Sort(clusters)
 	for _, cluster := range slices.Compact(clusters) {

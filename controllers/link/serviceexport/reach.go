@@ -72,8 +72,8 @@ func (r *Reconciler) reachOfConsumer(
 	return reach, nil
 }
 
-// providerReach implements locator on a provider: endpoints in EndpointSlices that the consumer reflected
-// are in the consumer's cluster, or unreachable if that is, and any other endpoint is in the local
+// providerReach implements locator on a provider: an endpoint in an EndpointSlice that the consumer reflected
+// is in the consumer, or unreachable if the consumer is unreachable. Any other endpoint is in the local
 // cluster.
 type providerReach struct {
 	// local and consumer are the names of both clusters.

@@ -232,7 +232,8 @@ func (p *pass) tidy(ctx context.Context, offloaded bool) error {
 	return p.unbind(ctx, p.key.Namespace)
 }
 
-// recordConflict emits one event if the name of a ServiceImport is in use.
+// recordConflict emits an event on a Service whose ServiceImport has another owner, once until the conflict
+// ends.
 func (p *pass) recordConflict(service *corev1.Service) {
 	message := fmt.Sprintf("The consumer exports the Service, but %v. "+
 		"Delete that ServiceImport: the import is retried within half a minute.", errNameTaken)

@@ -113,7 +113,7 @@ func (r *Reconciler) newCache(ctx context.Context) (cache.Cache, error) {
 	return cached, nil
 }
 
-// sessionSource is a source that ends with a session, which is before its controller does.
+// sessionSource is a source that ends with a session, while its controller continues.
 type sessionSource struct {
 	source.Source
 	during context.Context
@@ -127,16 +127,15 @@ func (s sessionSource) Start(_ context.Context, queue workqueue.TypedRateLimitin
 // String returns the name of the source in logs.
 func (s sessionSource) String() string { return fmt.Sprint(s.Source) }
 
-// requestAll enqueues all Services that are exported or imported in a namespace, or in all namespaces if
-// it is empty.
+// requestAll enqueues all Services that are exported or imported in a namespace; in all if the name is empty.
 func (r *Reconciler) requestAll(ctx context.Context, namespace string) {
 	for _, request := range r.in(ctx, namespace) {
 		r.requests.Add(request)
 	}
 }
 
-// in returns the ServiceExports, ServiceImports and exported reflected Services in a namespace, or in all
-// namespaces if it is empty.
+// in returns the ServiceExports, ServiceImports and exported reflected Services in a namespace; in all if the
+// name is empty.
 func (s *session) in(ctx context.Context, namespace string) ([]client.Object, error) {
 	var exports mcsv1alpha1.ServiceExportList
 	var imports mcsv1alpha1.ServiceImportList

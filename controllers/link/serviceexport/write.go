@@ -107,7 +107,7 @@ func (p *pass) ensureSlices(
 func (p *pass) ensureSlice(ctx context.Context, current, wanted *discoveryv1.EndpointSlice) error {
 	switch {
 	case current == nil:
-		// An existing EndpointSlice is not in the cache yet, and enqueues the Service once it is.
+		// An EndpointSlice that exists but is not cached yet enqueues the Service once it is cached.
 		if err := p.Client.Create(ctx, wanted); err != nil && !apierrors.IsAlreadyExists(err) {
 			return p.wrap(err, "creating an EndpointSlice of ServiceImport")
 		}

@@ -17,9 +17,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// findMTU sets p.mtu to the lower one of the MTU in the settings and the MTU that the gateway measured
-// for this tunnel. Until it has measured it, the lowest MTU of the other tunnels counts, because all
-// tunnels have the same gateway.
+// findMTU sets p.mtu to the MTU in the settings or the MTU that the gateway measured for this tunnel, whichever
+// is lower. If nothing was measured for this tunnel yet, the lowest MTU that was measured for another tunnel is
+// used, because all tunnels have the same gateway.
 func (r *Reconciler) findMTU(ctx context.Context, p *pass) (*state, error) {
 	var measured int32
 	if p.tunnel != nil {

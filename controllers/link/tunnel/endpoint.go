@@ -58,7 +58,8 @@ func (r *Reconciler) ensureTunnel(ctx context.Context, p *pass) (*state, error) 
 	return refusal, nil
 }
 
-// write creates or updates the TunnelEndpoint of a peer. The tunnel to another cluster is deleted first.
+// write creates or updates the TunnelEndpoint of a peer. If the existing TunnelEndpoint has another cluster ID,
+// write deletes it and returns the state to report meanwhile.
 func (r *Reconciler) write(ctx context.Context, p *pass, spec v1alpha1.TunnelEndpointSpec) (*state, error) {
 	switch {
 	case p.tunnel == nil:

@@ -69,9 +69,10 @@ func last(prefix netip.Prefix) netip.Addr {
 	return address
 }
 
-// externalCIDRs returns the external CIDRs of the local cluster: the CIDRs in the settings or, if the
-// settings name none, the CIDRs of AddressPool external. It returns none if an administrator created
-// that pool. missing are the IP families of pods for which an external CIDR has to be allocated.
+// externalCIDRs returns the external CIDRs of the local cluster: the CIDRs in the settings or, if the settings
+// name none, the CIDRs of AddressPool external. It returns none in the latter case if an administrator created
+// AddressPool external or default. missing are the IP families of pods for which an external CIDR has to be
+// allocated.
 func (r *Reconciler) externalCIDRs(
 	ctx context.Context, pods []netip.Prefix,
 ) (cidrs []string, missing []family, err error) {
@@ -174,8 +175,8 @@ func (r *Reconciler) allocateExternal(ctx context.Context, f family) (*v1alpha1.
 	return nil, nil
 }
 
-// mapExternal creates the AddressMapping that allocates a range, and returns it. If a reconcile that
-// did not end has created it already, that one is returned.
+// mapExternal creates the AddressMapping that allocates a range, and returns it. If an earlier reconcile
+// created it and failed later, mapExternal returns the existing one.
 func (r *Reconciler) mapExternal(
 	ctx context.Context, f family, preferred netip.Prefix,
 ) (*v1alpha1.AddressMapping, error) {

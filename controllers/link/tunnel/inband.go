@@ -9,8 +9,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// inBand reports whether the requests between the API servers of both clusters go through the tunnel.
-// fc may be nil.
+// inBand reports whether the consumer's requests to the provider's API server go through the tunnel. fc may be
+// nil.
 func inBand(fc *v1alpha1.ForeignCluster) bool {
 	return fc != nil && fc.Spec.Mode == v1alpha1.PeeringInBand && fc.Spec.Gateway != nil && fc.Spec.ClusterID != ""
 }
@@ -85,7 +85,8 @@ func (r *Reconciler) withoutRanges(ctx context.Context, p *pass) (*state, error)
 	}
 	current, err := r.controlOnly(ctx, p)
 	if err == nil && p.tunnel != nil && len(p.tunnel.Spec.Remote) > 0 {
-		// The next reconcile creates it again without ranges, which may be allocated to other peers then.
+		// controlOnly did not replace the TunnelEndpoint, which is deleted because its ranges may now be
+		// allocated to other peers.
 		err = r.deleteTunnel(ctx, p.fc.Name)
 	}
 	return current, err

@@ -37,8 +37,8 @@ type Local struct {
 	Settings             Settings
 	// PodCIDRs are the CIDRs of pods that an administrator configures; empty if they are detected.
 	PodCIDRs []string
-	// Finder finds the endpoints of the gateway by its Service. It is nil if the gateway has no
-	// Service, and unused if Settings.Endpoints is not empty.
+	// Finder finds the endpoints of the gateway. It is nil if the gateway has no Service, and unused if
+	// Settings.Endpoints is not empty.
 	Finder *gateway.Finder
 
 	// installation reads the installation namespace.
@@ -86,7 +86,8 @@ func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelE
 			"set network.podCIDRs in the values of the chart.", v1alpha1.ClusterInfoName), nil
 	}
 	if len(l.PodCIDRs) > 0 {
-		// A peer would keep detected CIDRs that are sent first, and then remap the configured ones that contain them.
+		// If detected CIDRs were sent first, a peer would not remap them. Configured CIDRs that contain them
+		// would then conflict with them, and the peer would remap the configured ones.
 		if used, err := clusterinfo.UsesPodValues(ctx, l.Client); err != nil {
 			return nil, err
 		} else if !used {

@@ -34,9 +34,10 @@ type attempt struct {
 	failed *state
 }
 
-// ensureMappings ensures an AddressMapping for each range of the peer; if one cannot be allocated, it
-// deletes the new ones. It does not repeat a failed attempt before exhaustedRetry, because the creation
-// and deletion of AddressMappings would trigger the next reconcile at once.
+// ensureMappings ensures an AddressMapping for each range of the peer. If the pool has no free range for one of
+// them, it deletes the AddressMappings that the tunnel does not use. It does not repeat a failed attempt before
+// exhaustedRetry, because the creation and deletion of AddressMappings would trigger the next reconcile at
+// once.
 func (r *Reconciler) ensureMappings(ctx context.Context, p *pass) (*state, error) {
 	var of strings.Builder
 	for _, config := range p.remote {
@@ -78,9 +79,9 @@ func (r *Reconciler) remap(ctx context.Context, p *pass) (*state, error) {
 	return nil, nil
 }
 
-// ensureMapping returns the AddressMapping of a range of a peer. It creates it if it does not exist,
-// which fails with the cause CauseAddressesExhausted if the pool has no free range. A new mapping keeps
-// the range only within the CIDRs that are kept for the peer.
+// ensureMapping returns the AddressMapping of a range of a peer. If there is none, it creates one, which fails
+// with the cause CauseAddressesExhausted if the pool has no free range. A new AddressMapping remaps the range
+// even if it is free, unless the CIDRs that trust.KeepCIDRs returns contain it.
 func (r *Reconciler) ensureMapping(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, cidr string,
 ) (*v1alpha1.AddressMapping, error) {
@@ -113,7 +114,7 @@ func (r *Reconciler) refuseExhausted(
 	if err := r.releaseUnused(ctx, p); err != nil {
 		return nil, err
 	}
-	const why = "the cluster that reads it has no free range to remap its ranges to"
+	const why = "the cluster that reads the NetworkConfig has no free range to which it could remap the CIDRs in it"
 	if err := r.answer(ctx, config, nil, ReasonAddressesExhausted, why); err != nil {
 		return nil, err
 	}

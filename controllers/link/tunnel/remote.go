@@ -79,7 +79,7 @@ func (r *Reconciler) readRemoteConfigs(ctx context.Context, p *pass) (*state, er
 // keys also differ for a moment when the peer replaces its key.
 func (r *Reconciler) differingKeys(ctx context.Context, p *pass) (*state, error) {
 	current := pending(ReasonKeysDiffer, "The NetworkConfigs of the peer in namespaces %s and %s have different public "+
-		"keys: one of them may be of another cluster. If this lasts, disable the direction that the peer does not know of.",
+		"keys: one of them may be of another cluster. If this lasts, disable the direction that is not enabled in the peer.",
 		p.remote[0].Namespace, p.remote[1].Namespace)
 	if p.tunnel != nil && slices.ContainsFunc(p.remote, func(config *v1alpha1.NetworkConfig) bool {
 		return config.Spec.PublicKey == p.tunnel.Spec.PublicKey
@@ -200,8 +200,8 @@ func (r *Reconciler) answerConfigs(ctx context.Context, p *pass) (*state, error)
 	return nil, nil
 }
 
-// answer writes the mappings of its ranges, or the reason why it is refused, to the status of a peer's
-// NetworkConfig.
+// answer writes the mappings of a peer's ranges, or why as the reason for refusing them, to the status of the
+// peer's NetworkConfig.
 func (r *Reconciler) answer(
 	ctx context.Context, config *v1alpha1.NetworkConfig, list []v1alpha1.CIDRMapping, reason, why string,
 ) error {

@@ -24,7 +24,8 @@ type Settings struct {
 	// most one of each IP family. If empty, they are allocated from PoolCIDRs. The single element
 	// NoExternalCIDRs means that there are none.
 	ExternalCIDRs []string
-	// PoolCIDRs are the CIDRs to which ranges of peers are remapped on a conflict, and outside of KeepCIDRs.
+	// PoolCIDRs are the CIDRs to which ranges of peers are remapped if they are in use, or not within
+	// KeepCIDRs.
 	PoolCIDRs []string
 	// PeerCIDRs are the CIDRs that must contain all ranges of peers. They prevent a peer from
 	// announcing public addresses, and so from receiving traffic to the internet.
@@ -32,8 +33,8 @@ type Settings struct {
 	// KeepCIDRs are the CIDRs within which ranges of peers are used unchanged if they are free, for
 	// ForeignClusters without spec.keepCIDRs. If empty, the trust in the peer selects them.
 	KeepCIDRs []string
-	// Endpoints are the endpoints of the local gateway, host:port, the preferred one first. If empty,
-	// they are found by the Service of the gateway.
+	// Endpoints are the endpoints of the local gateway, host:port, the preferred one first. If empty, they are
+	// derived from the gateway's Service.
 	Endpoints []string
 	// GatewayService is true if the gateway has a Service.
 	GatewayService bool
@@ -67,16 +68,16 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		{&s.ExternalCIDRs, "network-external-cidrs", "CIDRs, at most one of IPv4 and one of IPv6, " +
 			"from which non-pod endpoints get addresses that peers can reach. Nothing else may use them. " +
 			"If empty, one for each IP family of pods is allocated from --network-pool-cidrs. None means no external CIDRs."},
-		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs to which ranges of peers are remapped on a conflict, " +
-			"and outside of --network-keep-cidrs. AddressPool default has them, unless an administrator created it."},
+		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs to which ranges of peers are remapped if they are in use, " +
+			"or outside of --network-keep-cidrs. They are written to AddressPool default, unless an administrator created it."},
 		{&s.PeerCIDRs, "network-peer-cidrs", "CIDRs that ranges of peers must lie in: " +
 			"a peer with any other range would receive traffic to the internet."},
 		{&s.KeepCIDRs, flagKeepCIDRs, "CIDRs, at most 32, within which ranges of peers are used unchanged " +
 			"if they are free, unless spec.keepCIDRs of a ForeignCluster is set. Other ranges are remapped. " +
-			"If empty, none with trust Tenant, and all with SameOwner."},
+			"If empty, ranges of peers with trust Tenant are always remapped, and those with SameOwner only if in use."},
 		{&s.Endpoints, "network-endpoints",
 			"Endpoints of this cluster's gateway, host:port over UDP, the preferred one first, " +
-				"for example gateway.example.org:51820. If empty, they are found by the gateway's Service; " +
+				"for example gateway.example.org:51820. If empty, they are derived from the gateway's Service; " +
 				"without a Service, only this gateway can connect to the gateways of peers."},
 	} {
 		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)

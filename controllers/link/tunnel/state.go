@@ -46,19 +46,19 @@ const (
 	// ReasonNetworkConfigRefused means that the peer's NetworkConfig is invalid; the message has the cause. Correct the
 	// settings of the peer.
 	ReasonNetworkConfigRefused = "NetworkConfigRefused"
-	// ReasonKeysDiffer means that both directions of the peering have different public keys. If it lasts, disable the
-	// direction that the peer does not know of.
+	// ReasonKeysDiffer means that the peer's NetworkConfigs for the two directions have different public keys.
+	// If it lasts, disable the direction that is not enabled in the peer.
 	ReasonKeysDiffer = "KeysDiffer"
 	// ReasonPeerRefuses means that the peer refused the local NetworkConfig. See the condition in the cluster of the
 	// peer.
 	ReasonPeerRefuses = "PeerRefuses"
-	// ReasonAddressesExhausted means that no range is available to remap CIDRs of the peer. Extend network.poolCIDRs;
-	// it is retried each minute.
+	// ReasonAddressesExhausted means that no range is available to remap CIDRs of the peer. Extend
+	// network.poolCIDRs; the allocation is retried each minute.
 	ReasonAddressesExhausted = "AddressesExhausted"
 	// ReasonAccepted means that the NetworkConfig is accepted.
 	ReasonAccepted = "Accepted"
-	// ReasonGatewayRefused means that spec.gateway has the public key of the local gateway, or of another peer's.
-	// Correct spec.gateway.
+	// ReasonGatewayRefused means that spec.gateway has the public key of the local gateway, or of the gateway
+	// of another peer. Correct spec.gateway.
 	ReasonGatewayRefused = "GatewayRefused"
 	// ReasonGatewayLeaseExpired means that no local gateway renewed its Lease for 40 seconds. Read the gateways' logs.
 	ReasonGatewayLeaseExpired = "GatewayLeaseExpired"
@@ -147,9 +147,9 @@ func (p *pass) state(now time.Time, expired bool) *state {
 	return waiting
 }
 
-// report writes the state of the network to a peer, and the local gateway own that an in-band peer
-// needs, to the status of the ForeignCluster, and emits an event if the reason changed. It sets
-// status.networking only if the networking is Tunnel. own may be nil.
+// report writes to the status of the ForeignCluster the state s of the network to the peer, and own, the local
+// gateway that an in-band peer needs. It emits an event if the reason changed. It sets status.networking only
+// if the networking is Tunnel. own may be nil.
 func (r *Reconciler) report(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, own *v1alpha1.PeeringGateway, s state,
 ) error {
