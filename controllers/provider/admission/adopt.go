@@ -20,7 +20,8 @@ import (
 func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityRequest) error {
 	if accepted := meta.FindStatusCondition(request.Status.Conditions, v1alpha1.ConditionAccepted); accepted != nil &&
 		accepted.Reason == ReasonInvitationNotBound {
-		// Otherwise, the end of the known cluster's peering would admit a cluster that only claims to have its ID.
+		// The refusal is final. Otherwise, a cluster that only claims to have this cluster ID would be admitted
+		// once the peering with the other cluster ends.
 		return nil
 	}
 	if request.Spec.ClusterID == r.ClusterID {
@@ -52,10 +53,11 @@ func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityReques
 	case token.Spec.ConsumerClusterID == "" && fc.UID != "" &&
 		(len(others) > 0 || fc.Annotations[v1alpha1.AnnotationIdentityRequest] != request.Name):
 		return r.refuse(ctx, request, ReasonInvitationNotBound, fmt.Sprintf(
-			"ForeignCluster %s of the provider has this cluster ID already, so the invitation must be bound to it: request "+
-				"one whose PeeringToken has spec.consumerClusterID: %s.", fc.Name, request.Spec.ClusterID))
+			"ForeignCluster %s of the provider has this cluster ID already, so the invitation must be bound to the cluster ID: "+
+				"request one whose PeeringToken has spec.consumerClusterID: %s.", fc.Name, request.Spec.ClusterID))
 	case len(others) > 0 && !kit.IncomingEnabled(fc):
-		// The same as above, for a ForeignCluster that is kept.
+		// An earlier incoming peering is being torn down, and the ForeignCluster remains for the outgoing one.
+		// The end of the teardown enqueues the IdentityRequest again.
 		return nil
 	}
 	for _, other := range others {
@@ -69,7 +71,8 @@ func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityReques
 	case fc.UID == "":
 		fc.Spec.Trust = cmp.Or(token.Spec.Trust, r.Trust)
 		if fc.Spec.Trust == v1alpha1.TrustTenant && token.Spec.ConsumerClusterID == "" {
-			// Anybody who has the invitation is admitted, and a person decides about it.
+			// Whoever has the invitation is admitted, so an administrator must decide about the resource
+			// request.
 			fc.Spec.IncomingPolicy.Decision = v1alpha1.PeeringManual
 		}
 		if err := r.Client.Create(ctx, fc); err != nil {

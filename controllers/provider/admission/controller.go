@@ -54,7 +54,7 @@ type Reconciler struct {
 	Live   client.Reader
 	// ClusterID is the ID of this cluster.
 	ClusterID string
-	// Trust is the trust in consumers whose invitation has none.
+	// Trust is the trust in consumers whose PeeringToken does not set spec.trust.
 	Trust v1alpha1.PeeringTrust
 	// Mode selects whether this cluster issues certificates or tokens to its consumers.
 	Mode identity.Mode

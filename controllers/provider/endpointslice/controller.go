@@ -42,7 +42,7 @@ const (
 	settleDelay = time.Second
 )
 
-// Network bounds the addresses of consumers.
+// Network has the settings that limit the addresses of consumers' endpoints.
 type Network struct {
 	// Refused are CIDRs in which no endpoint of a consumer may have an address, in addition to the CIDRs
 	// of the nodes, pods and Services of this cluster.
@@ -59,7 +59,7 @@ type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
-	// Network bounds the addresses of consumers.
+	// Network limits the addresses of consumers' endpoints.
 	Network Network
 	Clock   clock.PassiveClock
 

@@ -35,7 +35,7 @@ const (
 	// reasonAddressesRefused means that some endpoints have addresses that are refused; the condition is False if no
 	// endpoint is left. If the clusters have common addresses, set networking to None or Tunnel.
 	reasonAddressesRefused = "AddressesRefused"
-	// reasonServicesUnknown means that the provider does not know the range of its Services. Add it to
+	// reasonServicesUnknown means that the range of the provider's Services is unknown. Add the range to
 	// policy.refusedEndpointCIDRs of the provider.
 	reasonServicesUnknown = "ServiceCIDRsUnknown"
 	// reasonConflict means that another client created an EndpointSlice of this name, which is not changed. Delete it:
@@ -83,8 +83,8 @@ func reachability(cluster *v1alpha1.ForeignCluster) readiness {
 	return readiness{ready: true, reason: reasonReachable, message: "Endpoints that are ready on the consumer are ready."}
 }
 
-// without returns the readiness of a slice from which left endpoints were left out, so that remain
-// endpoints remain.
+// without returns the readiness of an EndpointSlice after some endpoints were left out. left is their number,
+// and remain is the number of all others.
 func (s readiness) without(left, remain int) readiness {
 	if !s.ready || left == 0 {
 		return s
@@ -116,7 +116,7 @@ func sliceFor(
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	// Without this label, the peer cannot add endpoints to a Service import of this cluster.
+	// With these labels, the peer could add endpoints to a ServiceImport of this cluster.
 	delete(labels, mcsv1alpha1.LabelServiceName)
 	delete(labels, mcsv1alpha1.LabelSourceCluster)
 	// The label keeps the EndpointSlice controller of Kubernetes from managing the EndpointSlice.
@@ -177,8 +177,8 @@ func apply(existing, wanted *discoveryv1.EndpointSlice) bool {
 	return true
 }
 
-// ownedByShadow reports whether an EndpointSlice belongs to a shadow one of its name, even if
-// that was deleted.
+// ownedByShadow reports whether an EndpointSlice was created for a ShadowEndpointSlice of the same name, even
+// if the latter was deleted.
 func ownedByShadow(slice *discoveryv1.EndpointSlice) bool {
 	owner := metav1.GetControllerOf(slice)
 	return owner != nil && owner.Kind == sliceKind.Kind &&

@@ -32,7 +32,8 @@ const retryInterval = 30 * time.Second
 // errConflict reports that another client has an EndpointSlice of the name.
 var errConflict = errors.New("an EndpointSlice of that name belongs to no shadow endpoint slice")
 
-// Reconcile brings one ShadowEndpointSlice and the EndpointSlice of its name in line.
+// Reconcile ensures the EndpointSlice of one ShadowEndpointSlice, or deletes it, and writes the condition
+// Ready.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	return kit.Result(r.reconcile(ctx, request.NamespacedName))
 }
@@ -49,7 +50,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	shadow := &v1alpha1.ShadowEndpointSlice{}
 	err = r.Client.Get(ctx, key, shadow)
 	if apierrors.IsNotFound(err) {
-		// The interval applies also if the EndpointSlice was deleted, and is created again.
+		// writeInterval also applies between the deletion of an EndpointSlice and its next creation.
 		wait := r.untilWrite(key)
 		if wait == 0 {
 			r.forget(key)
@@ -74,7 +75,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 		return 0, err
 	}
 	if state.reason == reasonNoNetwork || state.reason == reasonServicesUnknown {
-		// kube-proxy on each node would keep endpoints that it cannot use.
+		// kube-proxy on each node would cache endpoints that cannot be reached.
 		if err := r.remove(ctx, existing); err != nil {
 			return 0, err
 		}

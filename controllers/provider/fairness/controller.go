@@ -121,8 +121,8 @@ func accountsOf(bindings []rbacv1.RoleBinding) []flowcontrolv1.Subject {
 	return slices.CompactFunc(accounts, func(a, b flowcontrolv1.Subject) bool { return key(a) == key(b) })
 }
 
-// rulesFor returns the rules that match requests of accounts with verbs; none if accounts is empty. Only
-// if verbs contains all verbs do they match non-resource paths, too.
+// rulesFor returns the rules that match requests of accounts with verbs; none if accounts is empty. They match
+// requests for non-resource paths, too, if verbs contains VerbAll.
 func rulesFor(accounts []flowcontrolv1.Subject, verbs []string) []flowcontrolv1.PolicyRulesWithSubjects {
 	if len(accounts) == 0 {
 		return nil

@@ -102,8 +102,9 @@ func (r *Reconciler) cleanUp(ctx context.Context, name string) error {
 	return kit.Delete(ctx, r.Client, &csr)
 }
 
-// await returns the time after which to read a CertificateSigningRequest without a certificate again. If
-// it is older than signerTimeout, await reports that in the condition Issued.
+// await handles a CertificateSigningRequest that has no certificate yet, and returns the time after which to
+// read it again. If the CertificateSigningRequest is older than signerTimeout, await reports that in the
+// condition Issued.
 func (r *Reconciler) await(
 	ctx context.Context, request *v1alpha1.IdentityRequest, csr *certificatesv1.CertificateSigningRequest,
 ) (time.Duration, error) {
@@ -154,20 +155,20 @@ func conditionOf(csr *certificatesv1.CertificateSigningRequest, kinds ...certifi
 func checkSigned(chain []byte, request *x509.CertificateRequest) error {
 	block, _ := pem.Decode(chain)
 	if block == nil {
-		return errors.New("it is not PEM encoded")
+		return errors.New("the certificate is not PEM encoded")
 	}
 	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		return err
 	}
 	if !bytes.Equal(certificate.RawSubjectPublicKeyInfo, request.RawSubjectPublicKeyInfo) {
-		return errors.New("it is for another key")
+		return errors.New("the certificate is for another key")
 	}
 	if certificate.Subject.String() != request.Subject.String() {
-		return fmt.Errorf("its subject is %s", certificate.Subject)
+		return fmt.Errorf("the subject of the certificate is %s", certificate.Subject)
 	}
 	if certificate.IsCA {
-		return errors.New("it is a certificate authority")
+		return errors.New("the certificate is a certificate authority")
 	}
 	return nil
 }

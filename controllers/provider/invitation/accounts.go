@@ -47,8 +47,9 @@ func (r *Reconciler) deleteAccounts(ctx context.Context, token, name string) err
 	})
 }
 
-// deleteMatching deletes ServiceAccounts of invitations, and the IdentityRequests that were created with them, unless a
-// peering uses them. A refused request would be left otherwise.
+// deleteMatching deletes the ServiceAccounts of invitations that matches selects. It also deletes the
+// IdentityRequest that was created with each of them, unless a peering uses that. Nothing else deletes a
+// refused IdentityRequest.
 func (r *Reconciler) deleteMatching(ctx context.Context, matches func(*corev1.ServiceAccount) bool) error {
 	accounts, err := r.matching(ctx, matches)
 	if err != nil {
@@ -68,8 +69,8 @@ func (r *Reconciler) deleteMatching(ctx context.Context, matches func(*corev1.Se
 	return nil
 }
 
-// deleteRequest deletes an IdentityRequest that no peering uses. It reads the API server, because a peering may use the
-// request for a moment only.
+// deleteRequest deletes an IdentityRequest that no peering uses. It reads the API server, because the cache may
+// lack that a peering uses the IdentityRequest since a moment ago.
 func (r *Reconciler) deleteRequest(ctx context.Context, name string) error {
 	request := &v1alpha1.IdentityRequest{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, request)

@@ -135,8 +135,8 @@ func (r *Reconciler) reconcile(ctx context.Context, token *v1alpha1.PeeringToken
 	return left, err
 }
 
-// expire deletes an expired invitation. It also deletes its ServiceAccount and IdentityRequest, unless a
-// peering uses them.
+// expire deletes an expired PeeringToken and its ServiceAccount. It also deletes the IdentityRequest that was
+// created with the PeeringToken, unless a peering uses that.
 func (r *Reconciler) expire(ctx context.Context, token *v1alpha1.PeeringToken) error {
 	account := naming.InvitationAccount(token.UID)
 	if err := r.deleteAccounts(ctx, token.Name, account); err != nil {

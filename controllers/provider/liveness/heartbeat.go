@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// heartbeat is the last observed renewal of a consumer's Lease. The consumer controls the time in
-// the Lease, so that only the time counts at which a change was observed.
+// heartbeat is the last observed renewal of a consumer's Lease. The time in the Lease is not trusted, because
+// the consumer writes it: only the time counts when this process observed a change.
 type heartbeat struct {
 	// of is the UID of the consumer's ForeignCluster. A heartbeat of a deleted ForeignCluster of the
 	// same name does not count.

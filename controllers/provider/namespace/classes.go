@@ -19,9 +19,10 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// classesOf returns the annotations of a consumer's remote namespaces with the classes, external names, sizes, labels
-// and annotations that its objects may have, and with what its pods reach. A nil value means that the flags of this
-// installation apply to classes, that the others are not limited, and that pods are not isolated.
+// classesOf returns annotations of a consumer's remote namespaces. They restrict the classes, external names,
+// size, labels and annotations of the consumer's objects, and the network access of its pods. A nil value means
+// that the annotation is absent. An absent annotation of classes means that the flags of this installation
+// apply; any other absent one means no restriction.
 func (r *Reconciler) classesOf(fc *v1alpha1.ForeignCluster) map[string]*string {
 	classes := map[string]*string{}
 	settings := &fc.Spec.IncomingPolicy

@@ -47,8 +47,8 @@ const (
 	managerBinding = "federation-remote-namespace-manager"
 )
 
-// Reconciler creates and deletes the remote namespaces of each consumer as the entries of its
-// NamespaceMaps request.
+// Reconciler creates and deletes the remote namespaces that consumers request in the entries of their
+// NamespaceMaps.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
@@ -66,8 +66,9 @@ type Reconciler struct {
 	Names, ExternalNames []string
 	Objects              corev1.ResourceList
 	Reflected            []metav1.GroupVersionResource
-	// MaxObjectBytes is the maximum size of an object of a consumer; 0 leaves it to the trust. Pods are the limits for
-	// pods, of which those for labels and annotations apply to other objects, too.
+	// MaxObjectBytes is the maximum size of an object of a consumer; 0 means the default of the trust in the
+	// consumer. Pods are the limits for pods, of which those for labels and annotations apply to other objects,
+	// too.
 	MaxObjectBytes int64
 	Pods           trust.PodFlags
 	// MaxNamespaces is the maximum number of remote namespaces of each consumer; see trust.MaxRemoteNamespaces.
@@ -77,8 +78,9 @@ type Reconciler struct {
 	// Account is the ServiceAccount of the controllers, which may create pods in remote namespaces.
 	Account types.NamespacedName
 
-	// bindings has a reader of cached RoleBindings for each name above, quotas reads cached ResourceQuotas of remote
-	// namespaces, policies their NetworkPolicies named federation and TunnelEndpoints, and reflected the NetworkPolicies
+	// bindings maps tenantBinding, consumerBinding and managerBinding to readers of the cached RoleBindings of
+	// that name. quotas reads the cached ResourceQuotas of remote namespaces. policies reads the cached
+	// NetworkPolicies named policyName, and the TunnelEndpoints. reflected reads the cached NetworkPolicies
 	// that consumers reflected. SetupWithManager sets these fields.
 	bindings                    map[string]client.Reader
 	quotas, policies, reflected client.Reader

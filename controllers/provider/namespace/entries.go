@@ -34,9 +34,10 @@ type entry struct {
 
 type entries []*entry
 
-// entriesOf returns the entries of all NamespaceMaps of a consumer that has a number of remote namespaces,
-// including those that are being deleted. Entries that are refused have their phase and message set. If
-// the consumer requests more new remote namespaces than it may have, the first entries are accepted.
+// entriesOf returns the entries of all NamespaceMaps of a consumer. existing is the number of the consumer's
+// remote namespaces, including those that are being deleted. Entries that are refused have their phase and
+// message set. If the consumer requests more new remote namespaces than it may have, the first entries are
+// accepted.
 func (r *Reconciler) entriesOf(ctx context.Context, t tenant, existing int) entries {
 	var all entries
 	requested := map[string]bool{}
@@ -119,7 +120,7 @@ func (e *entry) wasReady() bool {
 	})
 }
 
-// keep reports whether one of the entries requests a remote namespace.
+// keep reports whether an entry that is neither refused nor in conflict requests a remote namespace.
 func (all entries) keep(namespace *corev1.Namespace) bool {
 	return slices.ContainsFunc(all, func(e *entry) bool {
 		return e.RemoteName == namespace.Name && e.Name == namespace.Annotations[v1alpha1.AnnotationOriginNamespace] &&

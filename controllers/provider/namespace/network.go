@@ -29,7 +29,8 @@ import (
 // policyName is the name of the NetworkPolicy in each remote namespace whose pods are isolated.
 const policyName = "federation"
 
-// ofAPeer selects the NetworkPolicies that consumers reflected. The policy federation-peers requires the label.
+// ofAPeer selects the NetworkPolicies that consumers reflected. The ValidatingAdmissionPolicy federation-peers
+// ensures that they have LabelOrigin.
 var ofAPeer = func() labels.Selector {
 	reflected, err := labels.NewRequirement(v1alpha1.LabelOrigin, selection.Exists, nil)
 	utilruntime.Must(err)
@@ -41,9 +42,11 @@ const dnsPort = 53
 
 // Network has the settings of the installation about what pods of consumers reach.
 type Network struct {
-	// Access applies to consumers without spec.incomingPolicy.network. If it is empty, the trust in them does.
+	// Access applies to consumers without spec.incomingPolicy.network. Empty means the default of the trust in
+	// them.
 	Access v1alpha1.NetworkAccess
-	// IngressFrom are the namespaces from which isolated pods are reached, and DNS further addresses of DNS servers.
+	// IngressFrom are the namespaces from which isolated pods are reached. DNS are addresses of DNS servers
+	// that they reach in addition to those in kube-system.
 	IngressFrom []string
 	DNS         []netip.Prefix
 	// Refused are ranges outside of the cluster that isolated pods must not reach.
@@ -61,7 +64,7 @@ const rangesUnknownMessage = "The NetworkPolicy of remote namespace %s permits n
 	"because ClusterInfo " + v1alpha1.ClusterInfoName + " has no ranges of pods, nodes or Services: " +
 	"set network.podCIDRs, network.nodeCIDRs and network.serviceCIDRs in the values of the chart."
 
-// family has the range of all addresses of a family, and the range of those with a meaning on one link only, as most
+// family has the range of all addresses of an IP family, and the range of its link-local addresses, which most
 // metadata services of clouds have.
 type family struct{ all, linkLocal string }
 
@@ -100,10 +103,10 @@ func (r *Reconciler) isolation(
 	return r.Network.policy(fc.Name, peer, others, r.Network.knownFamilies(info.Status.Ranges)), nil
 }
 
-// knownFamilies returns the families whose addresses outside of the cluster can be distinguished from those of the
-// cluster: ranges of pods of the family are known, and ranges of nodes and of Services. Instead of those of Services,
-// an administrator may have configured refused CIDRs. Without ranges of pods of a family, pods have no such addresses,
-// or their ranges were not detected.
+// knownFamilies returns the IP families in which addresses outside of the cluster can be distinguished from
+// those inside. It requires a range of pods of the family, a range of nodes, and a range of Services or a
+// refused CIDR. If a family has no range of pods, pods have no addresses of that family, or their range was not
+// detected.
 func (n *Network) knownFamilies(ranges []v1alpha1.ClusterRange) []family {
 	nodes, services := false, len(n.Refused) > 0
 	for _, r := range ranges {
@@ -119,9 +122,9 @@ func (n *Network) knownFamilies(ranges []v1alpha1.ClusterRange) []family {
 	})
 }
 
-// policy returns a NetworkPolicy for the pods of a consumer. peer are the ranges of the consumer's pods as this cluster
-// sees them, others the ranges of this cluster and of its other peers, and outside the families whose other addresses
-// are permitted.
+// policy returns a NetworkPolicy for the pods of a consumer. peer are the ranges by which this cluster reaches
+// the consumer's pods, and others are the ranges of this cluster and of its other peers. outside are the IP
+// families in which all addresses outside of these ranges are permitted.
 func (n *Network) policy(consumer string, peer, others []string, outside []family) *networkingv1.NetworkPolicySpec {
 	same := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: consumer,
@@ -157,11 +160,12 @@ func (n *Network) policy(consumer string, peer, others []string, outside []famil
 	return spec
 }
 
-// closed reports whether a NetworkPolicy of policy permits no addresses outside of the cluster.
+// closed reports whether a NetworkPolicy that the method policy returned permits no addresses outside of the
+// cluster.
 func closed(spec *networkingv1.NetworkPolicySpec) bool { return len(spec.Egress) == 2 }
 
-// inside returns the sorted CIDRs of a family that pods do not reach as addresses outside of the cluster, which include
-// others.
+// inside returns the CIDRs of a family, sorted, that do not count as outside of the cluster: others, and the
+// addresses of links, metadata services and refused CIDRs.
 func (n *Network) inside(f family, others []string) []string {
 	of := netip.MustParsePrefix(f.all).Addr()
 	cidrs := []string{f.linkLocal}
@@ -199,8 +203,8 @@ func port(protocol corev1.Protocol) networkingv1.NetworkPolicyPort {
 	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: ptr.To(intstr.FromInt32(dnsPort))}
 }
 
-// ensureIsolation ensures the NetworkPolicy of a remote namespace and that its consumer has none there, or, if its pods
-// are not isolated, that there is no such NetworkPolicy.
+// ensureIsolation ensures the NetworkPolicy of a remote namespace whose pods are isolated, and deletes the
+// NetworkPolicies that the consumer reflected to it. If the pods are not isolated, it deletes the former.
 func (r *Reconciler) ensureIsolation(ctx context.Context, t tenant, namespace string) error {
 	if t.isolation != nil {
 		if err := r.deleteReflected(ctx, namespace); err != nil {

@@ -32,8 +32,8 @@ const usageInterval = 30 * time.Second
 // does not belong to the consumer. Delete that namespace, or use another mapping strategy.
 const reasonNamespaceConflict = "NamespaceConflict"
 
-// Reconcile creates, updates and deletes the remote namespaces of one consumer as the entries of its
-// NamespaceMaps request.
+// Reconcile creates, updates and deletes the remote namespaces of one consumer, which requests them in the
+// entries of its NamespaceMaps.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	return kit.Result(r.reconcile(ctx, request.Name))
 }

@@ -29,8 +29,8 @@ const (
 	podsInterval = time.Second
 	// lastGrace is the grace period in seconds for pods that have not ended within timeout.
 	lastGrace = 30
-	// longestGrace is the longest grace period that is respected at first. The end of a longer one may not be
-	// a valid date.
+	// longestGrace is the longest grace period that is not shortened at once. The end of a longer one may not
+	// be a valid date, from which the begin of the deletion could be computed.
 	longestGrace = 365 * 24 * time.Hour
 	// volumesInterval is the time between two reads of the volumes of a remote namespace that is no longer
 	// requested.
@@ -156,8 +156,8 @@ func (r *Reconciler) empty(ctx context.Context, t tenant, namespace string, c co
 	switch {
 	case err != nil:
 	case untouched:
-		// Controllers may still create pods in the namespace, and a consumer that has not observed the
-		// deletion may create ShadowPods.
+		// The quota prevents further pods, because controllers may still create pods in the namespace, and a
+		// consumer that has not observed the deletion may create ShadowPods.
 		left = true
 		bound := func(current corev1.ResourceList) corev1.ResourceList { return emptyingBound(current, t.objects) }
 		if _, err = r.ensureQuota(ctx, t.foreignCluster, namespace, bound); err == nil {

@@ -41,7 +41,7 @@ func (r *Reconciler) answer(
 	answered.Status.APIVersions, answered.Status.Features = compatibility.APIVersions(), compatibility.Features()
 	meta.SetStatusCondition(&answered.Status.Conditions, negotiation.Accepted(phase, message, request.Generation))
 	if err := r.withinGrant(ctx, answered); err != nil {
-		return fmt.Errorf("comparing usage and grant of request %s: %w", request.Name, err)
+		return fmt.Errorf("comparing the usage and the quota of request %s: %w", request.Name, err)
 	}
 	if _, err := kit.Commit(ctx, r.Client, request, answered); err != nil {
 		return fmt.Errorf("answering request %s: %w", request.Name, err)

@@ -119,8 +119,8 @@ func candidates(
 	return found
 }
 
-// carries reports whether pods can run on a share of a node: CPU, memory and pods in it are greater than
-// zero, as far as full, the share without limits, has these resources.
+// carries reports whether pods can run on a share of a node: it has CPU, memory and pods, as far as full has
+// them. full is the share that the node would have if no other node used the limits.
 func carries(share, full corev1.ResourceList) bool {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
 		if _, wanted := full[name]; wanted {

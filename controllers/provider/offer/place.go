@@ -11,9 +11,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Place returns the nodes on which the pods of an offered node may run: the shared nodes with the labels
-// of that node in the offer, preferably the real node if it is still shared and schedulable. Pods of a
-// node that is no longer offered may run on any shared node.
+// Place returns the nodes on which the pods of an offered node may run: the nodes with the required labels,
+// which are those of the selector and those of the offered node in the offer. preferred is the name of the node
+// that the offered node represents; empty if that is not shared or not schedulable any more. Pods of a node
+// that is no longer offered may run on any shared node.
 func Place(
 	nodes []*corev1.Node, offers []*v1alpha1.ResourceOffer, selector map[string]string, consumerID, offered string,
 ) (required map[string]string, preferred string) {

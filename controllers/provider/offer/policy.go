@@ -24,7 +24,7 @@ type Policy struct {
 	// AutoAccept accepts resource requests of consumers, and offers of providers, for which the
 	// ForeignCluster has no decision.
 	AutoAccept bool
-	// Trust is the trust in consumers whose invitation has none, Tenant or SameOwner.
+	// Trust is the trust in consumers whose PeeringToken does not set spec.trust, Tenant or SameOwner.
 	Trust string
 	// Limits has the maximum quantity of resources that each consumer is offered, by the name of the
 	// resource. A limit of 0 means that the resource is not offered.
@@ -122,7 +122,7 @@ func (p *Policy) DNS() []netip.Prefix {
 	return prefixes
 }
 
-// ObjectLimits returns the maximum number of objects for each consumer that the flag sets.
+// ObjectLimits returns the parsed Objects. Validate has reported invalid ones.
 func (p *Policy) ObjectLimits() corev1.ResourceList {
 	limits := corev1.ResourceList{}
 	for name, value := range p.Objects {
@@ -157,7 +157,7 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 			"consumers' pods run only on them. Empty shares all nodes. spec.incomingPolicy.nodeSelector of a "+
 			"ForeignCluster overrides it.")
 	fs.StringVar(&p.Shape, "policy-shape", p.Shape,
-		"Aggregate makes one offer for all shared nodes. PerNode makes an offer for each shared node, from which the "+
+		"Aggregate offers the sum of all shared nodes. PerNode offers each shared node by itself, from which the "+
 			"consumer creates a virtual node with the architecture, operating system, region and zone of the shared node. "+
 			"spec.incomingPolicy.shape of a ForeignCluster overrides it.")
 	fs.StringSliceVar(&p.NodeLabels, "policy-node-labels", p.NodeLabels,
@@ -176,32 +176,32 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 			"--policy-limits.")
 	fs.StringSliceVar(&p.ExternalVolumeTypes, flagExternalVolumeTypes, p.ExternalVolumeTypes,
 		"Volume types that consumers' pods may mount without a claim: fc, iscsi or nfs. Empty offers none. "+
-			"spec.incomingPolicy.externalVolumes of a ForeignCluster overrides it, and --policy-external-volumes-csi-drivers.")
+			"spec.incomingPolicy.externalVolumes of a ForeignCluster overrides both this flag and --policy-external-volumes-csi-drivers.")
 	fs.StringSliceVar(&p.ExternalCSIDrivers, flagExternalCSIDrivers, p.ExternalCSIDrivers,
 		"CSI drivers that inline volumes of consumers' pods may use, for example secrets-store.csi.k8s.io. "+
 			"Empty offers none.")
 	fs.StringSliceVar(&p.IngressClasses, "policy-ingress-classes", p.IngressClasses,
 		"Ingress classes that consumers may use, the default first. All other classes are refused. "+
-			"Empty refuses none, and the default is the cluster's.")
+			"If empty, consumers may use all classes, and the default is the default IngressClass of this cluster.")
 	fs.StringSliceVar(&p.LoadBalancerClasses, "policy-load-balancer-classes", p.LoadBalancerClasses,
 		"Load balancer classes that Services of consumers may use, the default first. All other classes are refused. "+
-			"Empty refuses none, and the default is the cluster's.")
+			"If empty, they may use all classes, and the default is the default load balancer of this cluster.")
 	fs.StringSliceVar(&p.ReflectedKinds, flagOfferKinds, p.ReflectedKinds,
 		"Kinds, in addition to the built-in ones, that consumers may reflect into their namespaces on this cluster, for "+
 			"example certificates.v1.cert-manager.io. ClusterRole federation-remote-namespace must permit writing them.")
 	fs.StringVar(&p.Trust, "policy-trust", p.Trust,
 		"What consumers with a new invitation, and pods of their users, may do in this cluster, unless spec.trust of the "+
-			"PeeringToken is set: Tenant (consumers of other owners) or SameOwner. With Tenant, an invitation that any "+
-			"cluster may use waits for spec.incomingPolicy.decision of the ForeignCluster.")
+			"PeeringToken is set: Tenant (consumers of other owners) or SameOwner. With Tenant, requests of a consumer "+
+			"whose PeeringToken has no spec.consumerClusterID wait for spec.incomingPolicy.decision of its ForeignCluster.")
 	fs.StringSliceVar(&p.RemoteNamespaces, flagRemoteNamespaces, p.RemoteNamespaces,
 		"Names that consumers may select for their remote namespaces, each with at most one *, which stands for any "+
-			"characters, for example team-a-*. If empty, trust Tenant permits only the names of mapping DefaultName, and "+
-			"SameOwner any.")
+			"characters, for example team-a-*. If empty, trust Tenant permits only the names of the namespace mapping "+
+			"strategy DefaultName, and SameOwner any.")
 	fs.Int32Var(&p.MaxRemoteNamespaces, flagMaxNamespaces, p.MaxRemoteNamespaces,
 		"Maximum number of remote namespaces of each consumer. If 0, trust Tenant permits 20, and SameOwner any number.")
 	fs.StringVar(&p.NetworkAccess, flagNetworkAccess, p.NetworkAccess,
-		"What pods of consumers reach: Isolated (their own remote namespaces and cluster, DNS, and addresses outside of "+
-			"this cluster) or Open. If empty, Isolated with trust Tenant, and Open with SameOwner.")
+		"What pods of consumers reach: Isolated (the consumer and its remote namespaces, DNS, and addresses outside of "+
+			"this cluster) or Open (no restriction). If empty, Isolated with trust Tenant, and Open with SameOwner.")
 	fs.StringSliceVar(&p.NetworkIngressFrom, flagIngressFrom, p.NetworkIngressFrom,
 		"Namespaces from which isolated pods of consumers are reached, for example of ingress controllers and monitoring.")
 	fs.StringSliceVar(&p.NetworkDNS, flagDNS, p.NetworkDNS,

@@ -149,9 +149,10 @@ func (r *Reconciler) negotiate(
 	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, wanted.Name, message+notOffered+stillOpen(fc, others))
 }
 
-// offerable returns the offer that the policy allows, or nil and the reason why it allows none. If old,
-// the existing offer, is not nil, it returns a changed copy, which keeps the name, even if this cluster
-// was renamed, and the resources, unless they would change by at least Policy.ChangePercent.
+// offerable returns the offer that the policy allows, or nil and the reason why it allows none. If own, the
+// existing offer, is not nil, the returned offer is a changed copy of it, with the same name even if this
+// cluster was renamed. The resources change only if one of them changes by at least Policy.ChangePercent, or
+// exceeds a limit.
 func (r *Reconciler) offerable(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest, own *v1alpha1.ResourceOffer,
 ) (*v1alpha1.ResourceOffer, string, error) {
@@ -188,8 +189,8 @@ func (r *Reconciler) offerable(
 	return offer, "", nil
 }
 
-// wait answers a resource request that waits for the decision of an administrator. It changes an existing
-// offer of this controller only by a cordon.
+// wait answers a resource request that waits for the decision of an administrator. It changes an existing offer
+// of this controller only if the consumer was cordoned or uncordoned.
 func (r *Reconciler) wait(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest,
 	own *v1alpha1.ResourceOffer, others []*v1alpha1.ResourceOffer,

@@ -36,7 +36,7 @@ func (r *Reconciler) sync(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *
 	if err != nil || namespace == nil {
 		return 0, err
 	}
-	// The cached pod has no spec.
+	// The cached pod lacks most fields of its spec.
 	pod, err = read(ctx, r.Live, key, &corev1.Pod{})
 	if err != nil || pod == nil {
 		return 0, err

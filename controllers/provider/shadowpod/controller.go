@@ -36,7 +36,8 @@ const (
 	// workers is the number of ShadowPods that are reconciled in parallel. A worker spends most of its time
 	// waiting for the API server.
 	workers = 16
-	// The delay before a pod that was refused or evicted is created again.
+	// minBackoff and maxBackoff are the limits of the delay before a pod that was refused or evicted is created
+	// again.
 	minBackoff = time.Second
 	maxBackoff = 5 * time.Minute
 	// maxEvictionDelay is the maximum delay before a refused eviction is requested again.
@@ -127,8 +128,8 @@ func limitsChanged(old, current *v1alpha1.ForeignCluster) bool {
 		!equality.Semantic.DeepEqual(old.Spec.IncomingPolicy.Pods, current.Spec.IncomingPolicy.Pods)
 }
 
-// lifeChanged reports whether a pod's deletion began, it finished, it was updated from its ShadowPod, or its
-// kubelet resized it.
+// lifeChanged reports whether a pod finished, was updated from its ShadowPod, or was resized by its kubelet, or
+// whether its deletion, its grace period or the number of its finalizers changed.
 func lifeChanged(old, current *corev1.Pod) bool {
 	return podspec.Finished(old) != podspec.Finished(current) ||
 		kit.DeletionBegan(old, current) ||

@@ -23,8 +23,9 @@ const annotationMirrored = "federation.liqo.io/mirrored"
 
 // mirrored is the value of annotationMirrored.
 type mirrored struct {
-	// Hash is the hash of all mutable fields of the ShadowPod, except the resources of containers. Their
-	// hash is in Resources, because the provider may refuse their change alone.
+	// Hash is the hash of all mutable fields of the ShadowPod except the resources of containers, and Resources
+	// is the hash of these resources. The provider may refuse a change of the resources, and accept other
+	// changes.
 	Hash      string `json:"hash"`
 	Resources string `json:"resources,omitempty"`
 	// Labels and Annotations are the keys of the labels and annotations of the ShadowPod.

@@ -56,8 +56,8 @@ type Policy interface {
 	PodLimits(fc *v1alpha1.ForeignCluster) *v1alpha1.PodPolicy
 }
 
-// Nodes implements Placer. It places pods on the nodes that are shared with their consumer, preferably on
-// the real node of the offered node.
+// Nodes implements Placer. It places pods on the nodes that are shared with their consumer, preferably on the
+// one that the offered node represents.
 type Nodes struct {
 	cluster client.Reader
 	policy  Policy
@@ -117,7 +117,8 @@ func (n *Nodes) Limits(ctx context.Context, foreignCluster string) (Limits, erro
 	}, nil
 }
 
-// foreignCluster returns a ForeignCluster; nil if it was deleted before the last pods of the consumer.
+// foreignCluster returns a ForeignCluster; nil if it does not exist, for example because it was deleted before
+// the last pods of the consumer.
 func (n *Nodes) foreignCluster(ctx context.Context, name string) (*v1alpha1.ForeignCluster, error) {
 	return read(ctx, n.cluster, types.NamespacedName{Name: name}, &v1alpha1.ForeignCluster{})
 }

@@ -111,8 +111,8 @@ func merge(into, from map[string]string) map[string]string {
 	return into
 }
 
-// update copies the fields of a ShadowPod that Kubernetes allows to change to its pod. resized is true if
-// the pod has the resources of the ShadowPod.
+// update sets the fields of a pod that Kubernetes allows to change to their values in the ShadowPod. resized is
+// true if the pod has the resources of the ShadowPod.
 func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace, resized bool) error {
 	if err := setMetadata(pod, shadow, namespace, resized); err != nil {
 		return err
@@ -163,8 +163,8 @@ func finishes(pod *corev1.Pod) bool {
 	return pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
 }
 
-// trim removes the fields of a cached pod that this controller does not read. It keeps the whole status only
-// of a finished pod, and of other pods the allocated resources that exceed the requests.
+// trim removes the fields of a cached pod that this controller does not read. It keeps the whole status of a
+// finished pod, and otherwise only the phase and the allocated resources that exceed the requests.
 func trim(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
