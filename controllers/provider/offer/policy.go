@@ -176,7 +176,8 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 			"--policy-limits.")
 	fs.StringSliceVar(&p.ExternalVolumeTypes, flagExternalVolumeTypes, p.ExternalVolumeTypes,
 		"Volume types that consumers' pods may mount without a claim: fc, iscsi or nfs. Empty offers none. "+
-			"spec.incomingPolicy.externalVolumes of a ForeignCluster overrides both this flag and --policy-external-volumes-csi-drivers.")
+			"spec.incomingPolicy.externalVolumes of a ForeignCluster overrides this flag and "+
+			"--policy-external-volumes-csi-drivers.")
 	fs.StringSliceVar(&p.ExternalCSIDrivers, flagExternalCSIDrivers, p.ExternalCSIDrivers,
 		"CSI drivers that inline volumes of consumers' pods may use, for example secrets-store.csi.k8s.io. "+
 			"Empty offers none.")

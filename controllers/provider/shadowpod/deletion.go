@@ -50,7 +50,8 @@ func (r *Reconciler) delete(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 		if final := remote.Refused(err) && !apierrors.IsForbidden(err); !final {
 			return 0, err
 		}
-		log.FromContext(ctx).Error(err, "Recording the end of the pod in its ShadowPod failed, releasing the pod without a record", "pod", klog.KObj(pod))
+		log.FromContext(ctx).Error(err, "Recording the end of the pod failed, releasing it without a record",
+			"pod", klog.KObj(pod))
 		return 0, r.removeFinalizer(ctx, pod)
 	case pod.DeletionTimestamp.IsZero():
 		// The cached node of the pod is final only once the pod is being deleted, because such a pod is no
