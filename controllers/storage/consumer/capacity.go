@@ -54,8 +54,8 @@ func NewCapacity(config *Config, published client.Reader) *Capacity {
 	return &Capacity{Config: config, published: published, clock: clock.RealClock{}, refused: map[string]refusedRequest{}}
 }
 
-// Lower publishes a capacity for a provider that is less than the bytes of a claim that it refused. It fails if an API
-// server fails.
+// Lower lowers the published capacity of a provider below refused, the size in bytes of a claim that the
+// provider refused. It fails if an API server fails.
 func (c *Capacity) Lower(ctx context.Context, cluster string, refused int64) error {
 	nodes, used, err := c.inputs(ctx)
 	if err != nil {

@@ -34,7 +34,8 @@ type Config struct {
 	Shadows *Shadows
 	// ClusterID and ClusterName are the id and the name of this cluster.
 	ClusterID, ClusterName string
-	// Namespace is the namespace of intermediate claims and CSIStorageCapacity objects.
+	// Namespace is the namespace of CSIStorageCapacity objects, and of the intermediate claims for which
+	// drivers of local StorageClasses provision volumes.
 	Namespace string
 }
 

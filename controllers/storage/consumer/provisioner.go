@@ -35,14 +35,15 @@ const (
 // one.
 type Provisioner struct {
 	*Config
-	// lower publishes a capacity of a provider below the bytes that it refused. It is called before the scheduler selects
-	// a node again.
+	// lower lowers the published capacity of a provider below refused, the size in bytes of a claim that the
+	// provider refused. It is called before the scheduler selects a node again.
 	lower    func(ctx context.Context, cluster string, refused int64) error
 	notices  notices
 	refusals *flowcontrol.Backoff
 }
 
-// NewProvisioner returns the controller. capacity publishes what providers refuse.
+// NewProvisioner returns the controller. It lowers the published capacity of a provider that refuses a claim by
+// capacity.
 func NewProvisioner(config *Config, capacity *Capacity) *Provisioner {
 	return &Provisioner{
 		Config: config, lower: capacity.Lower, notices: newNotices(config.Events),

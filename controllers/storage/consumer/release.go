@@ -27,7 +27,8 @@ const (
 	ReasonVolumeReleased = "VolumeReleased"
 	// ReasonVolumeDeleted means that the claim on the provider is deleted; the message has what happened to its data.
 	ReasonVolumeDeleted = "VolumeDeleted"
-	// ReasonVolumeFailedDelete means that the provider does not answer or refuses the deletion. It is retried.
+	// ReasonVolumeFailedDelete means that the provider does not respond or refuses the deletion, which is
+	// retried.
 	ReasonVolumeFailedDelete = "VolumeFailedDelete"
 	// ReasonVolumeLeftBehind means that the peering has ended, and the data remains on the provider. The message names
 	// the namespace on the provider.
@@ -61,7 +62,8 @@ func (r *Releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	}
 	handle, isRemote, err := volume.HandleOf(&pv)
 	if err != nil {
-		r.notices.warn(&pv, ReasonVolumeFailedDelete, "%s: delete its data, and then finalizer %s.", err, volume.Finalizer)
+		r.notices.warn(&pv, ReasonVolumeFailedDelete,
+			"%s: delete the data of the volume, and then its finalizer %s.", err, volume.Finalizer)
 		return ctrl.Result{}, nil
 	}
 	if !isRemote {
@@ -112,8 +114,8 @@ func heldByMove(pv *corev1.PersistentVolume) bool {
 	return marked || pv.Annotations[volume.LabelMove] != ""
 }
 
-// handBack sets the StorageClass of a local volume to its own, and its reclaim policy to the one that applies, in one
-// patch. The driver of that class then deletes or retains the volume.
+// handBack restores the StorageClass that provisioned a local volume, and sets the reclaim policy that
+// wantedPolicy returns, in one patch. The driver of the StorageClass then deletes or retains the volume.
 func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if _, err := kit.Commit(ctx, r.Client, pv, handedBack(pv)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("handing volume %s back to its class: %w", pv.Name, err)
@@ -124,8 +126,8 @@ func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) er
 	return nil
 }
 
-// handedBack returns a local volume with its own StorageClass, the reclaim policy that applies and without the
-// finalizer.
+// handedBack returns a volume without the finalizer. A local volume has the StorageClass that provisioned it,
+// and the reclaim policy that wantedPolicy returns.
 func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	wanted := pv.DeepCopy()
 	if class, ok := pv.Annotations[volume.AnnotationStorageClass]; ok {

@@ -38,8 +38,8 @@ type shadow struct {
 // place is a remote namespace, with the name of its provider's ForeignCluster.
 type place struct{ cluster, namespace string }
 
-// Shadows reads and writes this cluster's ShadowVolumeClaims on its providers. It watches the remote namespaces that
-// Watch names, because a consumer's identity may not watch other namespaces.
+// Shadows reads and writes this cluster's ShadowVolumeClaims on its providers. It watches only the remote
+// namespaces that are passed to Watch, because a consumer's identity may not watch other namespaces.
 type Shadows struct {
 	peers *remote.Peers
 

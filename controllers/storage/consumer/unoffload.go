@@ -118,7 +118,7 @@ func (u *Unoffloader) request(ctx context.Context, described *v1alpha1.VirtualVo
 		return "", nil
 	case requested != nil && requested.Target.Local && progress != nil &&
 		progress.ID == requested.ID && progress.Phase != v1alpha1.MoveSucceeded:
-		return fmt.Sprintf("move %s ended with %s: %s Remove the cause, and request it again by "+
+		return fmt.Sprintf("move %s ended with %s: %s Remove the cause, and request the move again by "+
 			"a POST to the subresource move.", progress.ID, progress.Phase, progress.Message), nil
 	}
 	wanted := &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{Local: true}}}

@@ -166,7 +166,7 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 		condition.Reason, condition.Message = ReasonVolumeLost, o.lost()
 	case phase == v1alpha1.VirtualVolumeMoving && o.claim.Status.Phase != corev1.ClaimBound:
 		condition.Reason = ReasonVolumeMoving
-		condition.Message = "The data is being moved: until that ends no pod mounts it, " +
+		condition.Message = "The data is being moved. Until the move ends, no pod can mount the claim, " +
 			"and the event ClaimMisbound of the claim is expected."
 	case o.refusal != nil:
 		condition.Reason, condition.Message = ReasonProvisioningFailed, o.refusal.Error()

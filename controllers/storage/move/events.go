@@ -13,7 +13,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Reasons of events on claims and volumes that are moved. Each phase of a move is one as well, with Move before it.
+// Reasons of events on claims and volumes that are moved. Further reasons are eventPrefix followed by a phase
+// of a move.
 const (
 	// ReasonAbandoned means that the namespace was deleted during the move, and both volumes are retained. Delete the
 	// volume that is not needed.

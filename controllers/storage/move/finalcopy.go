@@ -20,9 +20,9 @@ import (
 // failed. After it, the move is rolled back.
 const moverTimeout = 5 * time.Minute
 
-// copyFinally runs the last pass of the sender, which copies the remaining changes and compares source and target. The
-// sender of the earlier passes does it if it is ready. Otherwise a new sender mounts the claim that the source volume
-// is bound to now.
+// copyFinally runs the last pass, which copies the remaining changes and compares source and target. The sender
+// of the earlier passes runs it if that sender is ready. Otherwise a new sender does, which mounts the claim
+// that the source volume is bound to now.
 func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 	_, mark, err := m.source(ctx)
 	if err != nil {

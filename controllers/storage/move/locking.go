@@ -15,8 +15,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// lock binds the source volume to the sender's claim, so that kubelets do not mount it for other pods. Only then is the
-// set of pods that use it final, because the scheduler binds pods that mount the user's claim until that is Lost.
+// lock binds the source volume to the sender's claim, so that kubelets do not mount the volume for other pods.
+// Before that, the set of pods that use the volume is not final, because the scheduler binds pods that mount
+// the user's claim until the claim is Lost.
 func (m *move) lock(ctx context.Context) (outcome, error) {
 	claim, err := m.claim(ctx)
 	if err != nil {

@@ -22,17 +22,17 @@ var (
 	}, []string{"outcome"})
 	bytesMoved = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "bytes_total",
-		Help:           "Size of the files of volumes whose move succeeded.",
+		Help:           "Size of the files of volumes whose move succeeded, in bytes.",
 		StabilityLevel: metrics.ALPHA,
 	})
 	filesMoved = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "files_total",
-		Help:           "Files of volumes whose move succeeded.",
+		Help:           "Number of files of volumes whose move succeeded.",
 		StabilityLevel: metrics.ALPHA,
 	})
 	rate = metrics.NewHistogram(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "bytes_per_second",
-		Help:           "Size of the files of a volume divided by the duration of its move.",
+		Help:           "Size of the files of a volume divided by the duration of its move, in bytes per second.",
 		Buckets:        metrics.ExponentialBuckets(1<<16, 4, 10),
 		StabilityLevel: metrics.ALPHA,
 	})

@@ -326,9 +326,9 @@ func (p place) tolerations(role string) []corev1.Toleration {
 	return nil
 }
 
-// ensure creates the pod of a mover unless it exists, and returns it if it runs, is to run or has ended with a result.
-// It deletes a pod that ended without a result, mounts another claim or cannot be scheduled as specified, and returns
-// nil until a new one exists.
+// ensure creates the pod of a mover unless it exists, and returns it if it runs, is to run or has ended with a
+// result. It deletes a pod that ended without a result, mounts another claim, or is not scheduled and has
+// another affinity, and returns nil until a new pod exists.
 func (m *move) ensure(ctx context.Context, spec moverSpec) (*corev1.Pod, error) {
 	wanted := m.moverPod(spec)
 	pod := &corev1.Pod{}

@@ -92,8 +92,8 @@ func (m *move) createTarget(
 	return m.create(ctx, claim)
 }
 
-// markSource sets the reclaim policy of the source volume to Retain and its mark. It returns a nil mark if the owner of
-// the files must be known and is not.
+// markSource sets the mark of the source volume, and its reclaim policy to Retain. It returns a nil mark if the
+// namespace forbids root and the owner of the files is unknown.
 func (m *move) markSource(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim,
 ) (*corev1.PersistentVolume, *Mark, error) {
@@ -249,8 +249,8 @@ func (m *move) moverClaim(
 	}
 }
 
-// markTarget sets the reclaim policy of the target volume to Retain and its mark. It returns nil while the receiver's
-// claim is not bound.
+// markTarget sets the mark of the target volume, and its reclaim policy to Retain. It returns nil while the
+// receiver's claim is not bound.
 func (m *move) markTarget(ctx context.Context, sourceMark *Mark) (*corev1.PersistentVolume, error) {
 	claim, err := m.claimNamed(ctx, m.target)
 	if err != nil || claim == nil || claim.Status.Phase != corev1.ClaimBound {

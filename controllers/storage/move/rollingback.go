@@ -151,9 +151,10 @@ func refers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bo
 		(reference.UID == "" || reference.UID == claim.UID)
 }
 
-// discardTarget releases the target volume with reclaim policy Delete and deletes the receiver's claim. It reports
-// whether it must be called again. If the target is reserved for the user's claim, it is bound to the receiver's claim
-// before, by its UID even if that claim was deleted, so that no other claim can be bound to it.
+// discardTarget releases the target volume with reclaim policy Delete and deletes the receiver's claim. It
+// reports whether it must be called again. If the claimRef of the target names the user's claim, discardTarget
+// first sets it to the receiver's claim and its UID, even if that claim was deleted, so that no other claim is
+// bound to the target.
 func (m *move) discardTarget(ctx context.Context) (bool, error) {
 	claim, err := m.claimNamed(ctx, m.names.target)
 	if err != nil {

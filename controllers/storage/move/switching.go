@@ -88,8 +88,9 @@ func (m *move) reserveTarget(
 		})
 }
 
-// deleteClaim deletes the user's claim, which names the source. It evicts pods that still mount it, and then removes
-// the finalizer, because pods that have ended would keep the claim.
+// deleteClaim deletes the user's claim, which names the source. It evicts pods that still mount the claim, and
+// then removes the finalizer protection, because pods that mounted the claim and have ended would prevent the
+// deletion.
 func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (outcome, error) {
 	if claim.DeletionTimestamp.IsZero() {
 		return waitFor(conflictDelay, "Waiting until the claim is deleted."), kit.Delete(ctx, m.Client, claim)

@@ -63,8 +63,9 @@ type Options struct {
 	Data string
 	// Certificate and PrivateKey are the paths of the PEM files with the certificate of the move and its key.
 	Certificate, PrivateKey string
-	// Pass is the path of the file that starts the last pass. Only the receiver has it, and the sender requests its
-	// content from the receiver, because a kubelet does not update the files of a pod whose claim is Lost.
+	// Pass is the path of the file that starts the last pass. Only the receiver has this file. The sender
+	// requests its content from the receiver, because a kubelet does not update the files of a pod whose claim
+	// is Lost.
 	Pass string
 	// State is the path of a writable directory.
 	State string
@@ -89,7 +90,7 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.PrivateKey, "tls-private-key-file", IdentityPath+"/tls.key",
 		"PEM file with the private key of --tls-cert-file.")
 	fs.StringVar(&o.Pass, "pass", PassPath,
-		"File that starts the last copy of a receiver once it contains the word "+PassFinal+".")
+		"File of the receiver that starts the last pass once it contains the word "+PassFinal+".")
 	fs.StringVar(&o.State, "state", StatePath, "Directory for temporary files of this program.")
 	fs.StringVar(&o.Termination, "termination", TerminationPath, "File to which the last report is written.")
 	fs.StringVar(&o.Address, "address", fmt.Sprintf(":%d", Port),
@@ -97,7 +98,7 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.Bandwidth, "bandwidth", 0,
 		"Maximum number of bytes that the sender transfers per second. 0 sets no limit.")
 	fs.BoolVar(&o.Full, "full", false,
-		"Compare the checksums of all files after the last copy, and not only of recently changed ones.")
+		"Compare the checksums of all files after the last pass, and not only of recently changed ones.")
 }
 
 // Run runs the mover in the mode that the first argument names, receive, send, ready or connect, with the flags in the

@@ -14,7 +14,8 @@ type progress struct {
 	// bytes is how many bytes rsync has processed.
 	bytes          int64
 	bytesPerSecond int64
-	// left is how many of all names rsync has not checked yet.
+	// all is the number of paths that rsync has found in the source, and left how many of them are not checked
+	// yet.
 	left, all int64
 }
 

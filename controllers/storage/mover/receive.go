@@ -167,7 +167,7 @@ var (
 func serverArguments(args []string, data string) ([]string, error) {
 	dot := slices.Index(args, ".")
 	if dot < 1 || len(args) != dot+2 || args[0] != "--server" {
-		return nil, errors.New("reading a request: it does not come from an rsync that sends")
+		return nil, errors.New("reading a request: the arguments are not those of an rsync that sends")
 	}
 	for _, arg := range args[:dot] {
 		if !shortOptions.MatchString(arg) && !longOptions.MatchString(arg) {
@@ -190,7 +190,7 @@ func space(directory string) (int64, error) {
 	return int64(fs.Bavail)*fs.Bsize + tree.allocated, nil
 }
 
-// syncFileSystem writes the file system of a directory to the disk, and no other file system of the node.
+// syncFileSystem writes all cached data of a directory's file system to its disk, and of no other file system.
 func syncFileSystem(directory string) error {
 	root, err := os.Open(directory)
 	if err != nil {

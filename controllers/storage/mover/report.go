@@ -41,14 +41,14 @@ type Report struct {
 	// BytesTotal is the size of all files in the source, and BytesCopied how many bytes of them the target has.
 	BytesTotal  int64 `json:"bytesTotal,omitempty"`
 	BytesCopied int64 `json:"bytesCopied,omitempty"`
-	// FilesTotal is the number of names in the source, including directories, and FilesCopied how many of them the target
-	// has.
+	// FilesTotal is the number of paths in the source, including directories, and FilesCopied how many of them
+	// the target has.
 	FilesTotal  int64 `json:"filesTotal,omitempty"`
 	FilesCopied int64 `json:"filesCopied,omitempty"`
 	// BytesPerSecond is the rate of the current pass.
 	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
-	// RemainingSeconds is the expected time until the first pass ends; nil without a rate. In later passes, it is not
-	// known which files have changed.
+	// RemainingSeconds is the expected time until the first pass ends. It is nil without a rate, and in later
+	// passes, in which it is not known how many files have changed.
 	RemainingSeconds *int64 `json:"remainingSeconds,omitempty"`
 }
 

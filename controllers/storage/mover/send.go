@@ -113,7 +113,7 @@ func (s *sender) wait(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, s.last)
 }
 
-// last asks the receiver whether to start the last pass.
+// last requests from the receiver whether to start the last pass.
 func (s *sender) last(ctx context.Context) (bool, error) {
 	var last bool
 	err := s.retry(ctx, func() error {
@@ -241,8 +241,8 @@ func (s *sender) retry(ctx context.Context, attempt func() error) error {
 	}
 }
 
-// verify compares source and target after the last pass. It repairs differences once, because a file may change without
-// a change of its size and time. It fails if they still differ.
+// verify compares source and target after the last pass. It repairs differences once, because a file may change
+// without a change of its size and time. It fails if source and target differ after the repair.
 func (s *sender) verify(ctx context.Context) error {
 	s.write(StateVerifying, "")
 	selection := []string{deleteFirst}
@@ -279,7 +279,7 @@ func (s *sender) same(ctx context.Context, flags ...string) error {
 		return err
 	}
 	if n := len(differences.others) + differences.more; n > 0 {
-		return fmt.Errorf("verifying the target: %d names differ, the first is %s", n, differences.others[0])
+		return fmt.Errorf("verifying the target: %d paths differ from the source, the first is %s", n, differences.others[0])
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type tree struct {
 	bytes, allocated int64
 	// files is the number of paths, including directories. A file with several hard links counts once per path.
 	files int64
-	// linked is true if a regular file has several names.
+	// linked is true if a regular file has several hard links.
 	linked bool
 	// foreign is the first path whose owner is not the user of this process; empty if there is none.
 	foreign string

@@ -45,9 +45,10 @@ func isShadowClaim(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy && claim.Labels[v1alpha1.LabelForeignCluster] != ""
 }
 
-// own reports whether the claim was created for this ShadowVolumeClaim, or for an earlier one of the same name,
-// consumer and origin claim, for example before the federation's store was restored. With spec.existing, the origin
-// claim may differ, because a move may have created the ShadowVolumeClaim.
+// own reports whether the claim was created for this ShadowVolumeClaim. It accepts a claim that was created for
+// an earlier ShadowVolumeClaim of the same name, consumer and claim on the consumer, for example before the
+// federation's store was restored. With spec.existing, the claim on the consumer may differ, because a move may
+// have created the ShadowVolumeClaim.
 func (o *observed) own() bool {
 	if o.claim == nil {
 		return false
@@ -82,10 +83,10 @@ func preparedVolume(pvs []corev1.PersistentVolume) string {
 	return ""
 }
 
-// volumeOf returns the volume that is or was bound to the claim; nil if there is none. pvs are the volumes whose
-// claimRef has the name of the claim. For a claim that own accepts, the claimRef has its UID. Otherwise the volume is
-// the one in the status, or any if there is neither a claim nor a name in the status. A claimRef without a UID is not
-// bound.
+// volumeOf returns the volume that is or was bound to the claim; nil if there is none. pvs are the volumes
+// whose claimRef has the name of the claim; those without a UID in the claimRef were never bound. If own
+// returns true, the claimRef of the result has the UID of the claim. Otherwise, the result is the volume that
+// the status names, or any of pvs if the claim does not exist and the status names none.
 func (o *observed) volumeOf(pvs []corev1.PersistentVolume) *corev1.PersistentVolume {
 	for i := range pvs {
 		pv := &pvs[i]

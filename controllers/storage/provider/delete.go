@@ -24,16 +24,16 @@ const (
 	reasonInUse = "InUse"
 	// reasonDeleting means that the claim or the volume is being deleted.
 	reasonDeleting = "Deleting"
-	// reasonDeletionFailed means that the provisioner cannot delete the volume; the message is its message. Check the
-	// provisioner.
+	// reasonDeletionFailed means that the provisioner cannot delete the volume; the message is the
+	// provisioner's. Check the provisioner.
 	reasonDeletionFailed = "DeletionFailed"
-	// reasonRetained of an event on a ShadowVolumeClaim means that the claim is deleted and the volume is kept; the
-	// message names it. Delete the volume if it is not needed.
+	// reasonRetained of an event on a ShadowVolumeClaim means that the claim is deleted, and that the volume
+	// that the message names is retained. Delete the volume if it is not needed.
 	reasonRetained = "VolumeRetained"
 )
 
-// delete deletes the claim when no pod uses it, and then the volume if the deletion policy is Delete. In this order, no
-// volume is deleted while pods keep its claim.
+// delete deletes the claim when no pod uses it, and after that the volume if the deletion policy is Delete. In
+// this order, no volume is deleted while a pod mounts its claim.
 func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 	if !controllerutil.ContainsFinalizer(o.shadow, v1alpha1.Finalizer) {
 		return nil
@@ -67,7 +67,7 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 	}
 	// If the volume was deleted meanwhile, its event enqueues the ShadowVolumeClaim again.
 	if _, err := kit.Commit(ctx, r.Client, o.pv, handedBack(o.pv)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("handing back the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
+		return fmt.Errorf("restoring the reclaim policy of volume %s: %w", o.pv.Name, err)
 	}
 	if o.pv.Status.Phase == corev1.VolumeFailed {
 		return r.reportDeletion(ctx, o, reasonDeletionFailed,
@@ -101,8 +101,8 @@ func (r *Reconciler) deleteClaim(ctx context.Context, o *observed) error {
 				o.claim.Spec.VolumeName)
 		}
 	}
-	// The status must have the name of the volume before the claim is deleted, because the volume is found by it
-	// afterwards.
+	// The status must have the name of the volume before the claim is deleted, because later reconciles find
+	// the volume by the name in the status.
 	if err := r.reportDeletion(ctx, o, reasonDeleting, "The provider deletes the claim."); err != nil {
 		return err
 	}

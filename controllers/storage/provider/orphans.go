@@ -32,8 +32,8 @@ func (r *Reconciler) withoutShadow(ctx context.Context, key types.NamespacedName
 	}
 	if r.orphans.add(key, claim.Labels[v1alpha1.LabelForeignCluster]) {
 		r.Events.Eventf(claim, corev1.EventTypeWarning, v1alpha1.ReasonShadowVolumeClaimMissing,
-			"The claim has no ShadowVolumeClaim. It is kept until its consumer creates it again; "+
-				"delete it if that does not happen.")
+			"The claim has no ShadowVolumeClaim, and is kept until the consumer creates the ShadowVolumeClaim again: "+
+				"delete the claim if that does not happen.")
 	}
 	return nil
 }

@@ -29,10 +29,11 @@ const (
 	// the provisioner.
 	reasonProvisioningFailed = "ProvisioningFailed"
 	reasonRefused            = v1alpha1.ReasonProviderRefused
-	// reasonLost means that the claim or its volume was deleted; an empty one is never created. Bind the volume again:
-	// docs/volumes.md#a-claim-that-was-deleted-by-hand.
+	// reasonLost means that the claim or its volume was deleted, and is not replaced by an empty volume. Bind
+	// the volume again: docs/volumes.md#a-claim-that-was-deleted-by-hand.
 	reasonLost = "Lost"
-	// reasonConflict means that another claim has the name; it is not changed. Delete one of the two.
+	// reasonConflict means that a claim of this name exists that was not created for a ShadowVolumeClaim; that
+	// claim is not changed. Delete one of the two.
 	reasonConflict = "NameConflict"
 	// reasonNotRemote means that the namespace lost its labels. Restore the labels of the namespace.
 	reasonNotRemote = "NotARemoteNamespace"
@@ -46,8 +47,8 @@ const (
 	reasonResizing = "Resizing"
 	// reasonWaitForPod means that the file system is expanded when a pod mounts the volume. Start a pod.
 	reasonWaitForPod = "FileSystemResizePending"
-	// reasonResizeFailed means that the provisioner cannot expand the volume; the message is its message. Request a
-	// smaller size.
+	// reasonResizeFailed means that the provisioner cannot expand the volume; the message is the provisioner's.
+	// Request a smaller size.
 	reasonResizeFailed = "ResizeFailed"
 	// reasonResizeRefused means that the class allows no expansion, or the API refuses the size. Request the former
 	// size.
