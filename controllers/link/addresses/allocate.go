@@ -140,7 +140,7 @@ func externalPool(ctx context.Context, reader client.Reader) (*v1alpha1.AddressP
 	return pool, nil
 }
 
-// contains reports whether one of some CIDRs contains an address.
+// contains reports whether any of the CIDRs contains an address.
 func contains(cidrs []string, address netip.Addr) bool {
 	return slices.ContainsFunc(cidrs, func(cidr string) bool {
 		prefix, err := netip.ParsePrefix(cidr)
@@ -157,7 +157,7 @@ func hasFamily(pool *v1alpha1.AddressPool, v4 bool) bool {
 }
 
 // create creates an AddressMapping. If no address can be allocated, it emits an event, and returns the time
-// after which to try again; zero if a change of the pool enqueues the origin.
+// after which to try again. The time is zero if the pool must change first, which enqueues the origin.
 func (a *Addresses) create(
 	ctx context.Context, events record.EventRecorder, mapping *v1alpha1.AddressMapping,
 ) (time.Duration, error) {

@@ -105,7 +105,7 @@ func single(namespace string, of origin, from string, peer peer, address netip.A
 	return mapping
 }
 
-// toOrigin returns a handler that enqueues the origin of an AddressMapping if that origin has a kind.
+// toOrigin returns a handler that enqueues the origin of an AddressMapping if the origin is of this kind.
 func toOrigin(kind kind) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		mapping, ok := object.(*v1alpha1.AddressMapping)
@@ -116,7 +116,7 @@ func toOrigin(kind kind) handler.EventHandler {
 	})
 }
 
-// requestsOf returns a request for the origin of each AddressMapping whose origin has a kind.
+// requestsOf returns a request for the origin of each AddressMapping, except origins of another kind.
 func requestsOf(kind kind, mappings []v1alpha1.AddressMapping) []reconcile.Request {
 	var requests []reconcile.Request
 	for i := range mappings {

@@ -240,7 +240,7 @@ func (c *choice) takenBy(cidr netip.Prefix) string {
 	return ""
 }
 
-// without returns the CIDRs that no range of a use contains.
+// without returns the CIDRs that no range chosen for a use contains.
 func (c *choice) without(use v1alpha1.ClusterRangeUse, cidrs []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(cidrs), func(p netip.Prefix) bool { return netmap.Covers(c.taken[use], p) })
 }

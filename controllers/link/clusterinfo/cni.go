@@ -51,8 +51,8 @@ func (d *detected) addFlannel(config *corev1.ConfigMap) error {
 
 // addCilium adds the cluster pool ranges in ConfigMap cilium-config, which are separated by spaces
 // (cilium/cilium, install/kubernetes/cilium/templates/cilium-configmap.yaml, cluster-pool-ipv4-cidr). It
-// reports whether the ranges are in CiliumNodes instead. That is so in all IPAM modes except cluster-pool,
-// and kubernetes, which uses the podCIDRs of nodes.
+// reports whether the ranges are in CiliumNodes instead. They are, unless the IPAM mode is cluster-pool or
+// kubernetes; the latter uses the podCIDRs of nodes.
 func (d *detected) addCilium(config *corev1.ConfigMap) (inNodes bool) {
 	switch config.Data["ipam"] {
 	case "", "kubernetes":

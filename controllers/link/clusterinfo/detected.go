@@ -29,8 +29,8 @@ type invalidRange struct {
 	text   string
 }
 
-// add adds CIDRs or addresses of a source. Each text may contain several, separated by commas or spaces, as
-// in flags for two IP families.
+// add adds CIDRs or addresses of a source. Each text may contain several, separated by commas or white space,
+// for example one of each IP family.
 func (d *detected) add(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, texts ...string) {
 	if d.ranges == nil {
 		d.ranges = map[v1alpha1.ClusterRangeUse]map[v1alpha1.ClusterRangeSource][]netip.Prefix{}

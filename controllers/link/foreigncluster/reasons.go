@@ -48,7 +48,7 @@ const (
 	// ReasonIdentityExpired means that the identity expired before it was renewed. Peer again with a new invitation:
 	// docs/peerings.md#identities.
 	ReasonIdentityExpired = "IdentityExpired"
-	// ReasonIdentityIssued means that the provider accepts the identity.
+	// ReasonIdentityIssued means that the provider has issued the identity.
 	ReasonIdentityIssued  = "IdentityIssued"
 	ReasonIdentityRevoked = identity.ReasonIdentityRevoked
 	// ReasonRenewalFailing means that the renewal of the identity fails or is not signed; the message has the

@@ -71,10 +71,10 @@ func ready(p *Pass) (status metav1.ConditionStatus, reason, message string) {
 	}
 }
 
-// networking returns the state of the connection between the pods of both clusters. A flat network
-// is established while a direction is enabled, and until the outgoing peering has ended, because pods
-// that are evicted remain endpoints of their Services until they are replaced. The state of a tunnel is
-// kept, because the controller in package link/tunnel writes it.
+// networking returns the state of the connection between the pods of both clusters. A flat network is
+// established while a direction is enabled, and until the outgoing peering has ended, because pods that are
+// evicted remain endpoints of their Services until they are replaced. For a tunnel, the state is the one in the
+// status, which the controller in package link/tunnel writes.
 func networking(p *Pass) v1alpha1.PeeringPhase {
 	fc := p.ForeignCluster
 	switch cmp.Or(fc.Spec.Networking, p.Networking) {

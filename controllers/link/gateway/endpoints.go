@@ -71,7 +71,7 @@ func nodeAddresses(service *corev1.Service, nodes []corev1.Node, pods []corev1.P
 	}
 	var leading []*corev1.Node
 	for i := range nodes {
-		// With the policy Local, nodes without a gateway drop packets.
+		// With externalTrafficPolicy Local, nodes without a gateway drop packets.
 		if node := &nodes[i]; isReady(node) &&
 			(runs[node.Name] || service.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal) {
 			leading = append(leading, node)

@@ -16,7 +16,7 @@ func reach(fc *v1alpha1.ForeignCluster, installation v1alpha1.ReachMode) v1alpha
 	return cmp.Or(fc.Spec.Reach, installation, reachByTrust(fc))
 }
 
-// reachByTrust returns the default for a peer.
+// reachByTrust returns Offloaded for a peer with trust Tenant, and All for one with SameOwner.
 func reachByTrust(fc *v1alpha1.ForeignCluster) v1alpha1.ReachMode {
 	if trust.Of(fc) == v1alpha1.TrustTenant {
 		return v1alpha1.ReachOffloaded

@@ -122,8 +122,8 @@ func (r *Reconciler) refuseExhausted(
 		v1alpha1.DefaultAddressPool, remote.Text(cause.Error())), nil
 }
 
-// releaseUnused deletes the AddressMappings of a peer whose ranges its tunnel does not use. It deletes
-// only AddressMappings that are in the cache already.
+// releaseUnused deletes the AddressMappings of a peer's ranges, except those that the peer's tunnel uses. It
+// deletes only AddressMappings that are in the cache already.
 func (r *Reconciler) releaseUnused(ctx context.Context, p *pass) error {
 	used := map[string]string{}
 	if p.tunnel != nil {
@@ -134,9 +134,9 @@ func (r *Reconciler) releaseUnused(ctx context.Context, p *pass) error {
 	return r.deleteMappings(ctx, p.fc.Name, used)
 }
 
-// deleteMappings deletes the AddressMappings of the ranges of a peer, except if the map except has the
-// same range and result. It keeps AddressMappings of single addresses, which package link/addresses
-// manages.
+// deleteMappings deletes the AddressMappings of the ranges of a peer, except those in the map except, which has
+// the range as key and the mapped range as value. It does not delete AddressMappings of single addresses, which
+// package link/addresses manages.
 func (r *Reconciler) deleteMappings(ctx context.Context, foreignCluster string, except map[string]string) error {
 	var list v1alpha1.AddressMappingList
 	ofPeer := client.MatchingLabels{

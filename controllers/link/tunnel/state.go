@@ -30,7 +30,7 @@ const (
 	ReasonTunnelFailing = "TunnelFailing"
 	// ReasonAwaitingPeering means that no direction of the peering is established.
 	ReasonAwaitingPeering = "AwaitingPeering"
-	// ReasonVersionUnsupported means that the peer does not support the version of the NetworkConfig. Upgrade the peer.
+	// ReasonVersionUnsupported means that the peer's version does not support tunnels. Upgrade the peer.
 	ReasonVersionUnsupported = "VersionUnsupported"
 	// ReasonAwaitingNetworkConfig means that the peer has not requested a tunnel. Set networking to Tunnel in the peer,
 	// too.
