@@ -20,8 +20,8 @@ import (
 func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityRequest) error {
 	if accepted := meta.FindStatusCondition(request.Status.Conditions, v1alpha1.ConditionAccepted); accepted != nil &&
 		accepted.Reason == ReasonInvitationNotBound {
-		// The refusal is final. Otherwise, a cluster that only claims to have this cluster ID would be admitted
-		// once the peering with the other cluster ends.
+		// The refusal is final. Otherwise, a cluster that only claims to have the ID of a known cluster would
+		// be admitted once the peering with the known cluster ends.
 		return nil
 	}
 	if request.Spec.ClusterID == r.ClusterID {

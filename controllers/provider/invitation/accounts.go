@@ -69,8 +69,8 @@ func (r *Reconciler) deleteMatching(ctx context.Context, matches func(*corev1.Se
 	return nil
 }
 
-// deleteRequest deletes an IdentityRequest that no peering uses. It reads the API server, because the cache may
-// lack that a peering uses the IdentityRequest since a moment ago.
+// deleteRequest deletes an IdentityRequest that no peering uses. It reads the API server, because a peering may
+// have begun to use the IdentityRequest after it was cached.
 func (r *Reconciler) deleteRequest(ctx context.Context, name string) error {
 	request := &v1alpha1.IdentityRequest{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, request)

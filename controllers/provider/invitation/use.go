@@ -22,8 +22,8 @@ import (
 // created with an earlier identity might seem to be newer.
 const fetchTime = 10 * time.Second
 
-// use reports which cluster used an invitation, and deletes the invitation's ServiceAccount once the
-// consumer has used the identity that it requested with it. It returns the time after which to call it
+// use reports which cluster used an invitation, and deletes the invitation's ServiceAccount once the consumer
+// has used the identity that it requested with the invitation. use returns the time after which to call it
 // again; zero means never.
 func (r *Reconciler) use(
 	ctx context.Context, token *v1alpha1.PeeringToken, request *v1alpha1.IdentityRequest,

@@ -100,8 +100,8 @@ func (e *entry) refuse(phase v1alpha1.NamespaceMappingPhase, format string, args
 	e.status.Phase, e.status.Message = phase, fmt.Sprintf(format, args...)
 }
 
-// check refuses an entry if the namespace with its name exists, and is not the remote namespace of this
-// entry or is being deleted.
+// check refuses an entry if found, the namespace with the name of its remote namespace, does not belong to the
+// consumer, was created for another local namespace, or is being deleted.
 func (e *entry) check(t tenant, found *corev1.Namespace) {
 	switch {
 	case !t.has(found):

@@ -32,8 +32,8 @@ const (
 const (
 	// reasonCreated means that the remote pod exists.
 	reasonCreated = "Created"
-	// reasonConflict means that the remote namespace has another pod with the name; it is not changed. Delete or rename
-	// one of the two.
+	// reasonConflict means that a pod of this name exists that was not created for the ShadowPod; that pod is
+	// not changed. Delete or rename one of the two.
 	reasonConflict = "NameConflict"
 	// reasonNotRemote means that the namespace of the ShadowPod has lost its labels; nothing runs in it. Restore the
 	// labels of the namespace.
@@ -46,8 +46,9 @@ const (
 	notRemoteMessage = "The namespace is not the remote namespace of a consumer, so no pod is created in it."
 )
 
-// create creates the pod of a ShadowPod. class is its RuntimeClass if the ShadowPod has none. If the API server refuses
-// the pod, create reports that in the condition PodCreated, and returns the time after which to try again.
+// create creates the pod of a ShadowPod. class is the RuntimeClass of the pod if the ShadowPod specifies none.
+// If the API server refuses the pod, create reports that in the condition PodCreated, and returns the time
+// after which to try again.
 func (r *Reconciler) create(
 	ctx context.Context, shadow *v1alpha1.ShadowPod, class *string,
 ) (time.Duration, error) {

@@ -111,8 +111,8 @@ func merge(into, from map[string]string) map[string]string {
 	return into
 }
 
-// update sets the fields of a pod that Kubernetes allows to change to their values in the ShadowPod. resized is
-// true if the pod has the resources of the ShadowPod.
+// update copies those fields from a ShadowPod to its pod whose change Kubernetes permits. resized is true if
+// the pod has the resources of the ShadowPod.
 func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace, resized bool) error {
 	if err := setMetadata(pod, shadow, namespace, resized); err != nil {
 		return err

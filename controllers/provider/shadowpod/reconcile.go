@@ -48,7 +48,8 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 		return 0, err
 	}
 	refused := refusalOf(limits.Policy, shadow)
-	// The remote pod does not have these labels and annotations, so that no other step regards them.
+	// The labels and annotations that WithoutLocal removes stay on the consumer, so the following steps must
+	// not use them.
 	trust.WithoutLocal(limits.Policy, shadow)
 	if pod == nil && r.created.Pending(key) {
 		return cacheLag, nil
@@ -97,8 +98,8 @@ func read[T any, P interface {
 	return object, nil
 }
 
-// recordEnd writes the final status of a pod to its ShadowPod, once. If the API server refuses the status,
-// for example because it is too large, it writes only endOf the status.
+// recordEnd writes the final status of a pod to its ShadowPod, once. If the API server refuses the status, for
+// example because it is too large, recordEnd writes only the fields that endOf returns.
 func (r *Reconciler) recordEnd(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) error {
 	changed := shadow.DeepCopy()
 	changed.Status.Phase = pod.Status.Phase
@@ -137,8 +138,8 @@ func endOf(status *corev1.PodStatus) *corev1.PodStatus {
 	}
 }
 
-// awaitEnd handles a pod that another client deletes. It waits until the pod has ended, but for a force
-// deleted pod at most abandoned, because its kubelet may never report the end.
+// awaitEnd handles a pod that is being deleted. It waits until the pod has ended. For a force deleted pod, it
+// waits at most for the time abandoned, because the kubelet may never report the end.
 func (r *Reconciler) awaitEnd(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	if !slices.Contains(pod.Finalizers, v1alpha1.Finalizer) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0 {
 		return 0, nil

@@ -21,7 +21,7 @@ import (
 // reasonResized of the condition PodResized of a ShadowPod means that the remote pod has the requested size.
 const reasonResized = "Resized"
 
-// resizes reports whether a ShadowPod requests other resources than its pod has, by the recorded state. A pod
+// resizes reports whether a ShadowPod requests other resources than those that are recorded on its pod. A pod
 // that an older version created has no record. Its resources are those of the first generation of the
 // ShadowPod.
 func resizes(shadow *v1alpha1.ShadowPod, recorded, state mirrored) bool {
