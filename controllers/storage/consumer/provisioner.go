@@ -42,8 +42,8 @@ type Provisioner struct {
 	refusals *flowcontrol.Backoff
 }
 
-// NewProvisioner returns the controller. It lowers the published capacity of a provider that refuses a claim by
-// capacity.
+// NewProvisioner returns the controller. It calls capacity.Lower if a provider refuses a claim for lack of
+// quota.
 func NewProvisioner(config *Config, capacity *Capacity) *Provisioner {
 	return &Provisioner{
 		Config: config, lower: capacity.Lower, notices: newNotices(config.Events),
@@ -87,7 +87,7 @@ func waits(claim *corev1.PersistentVolumeClaim) bool {
 		claim.Status.Phase != corev1.ClaimBound
 }
 
-// provision provisions a claim that is not bound on its selected node.
+// provision provisions an unbound claim on its selected node.
 func (p *Provisioner) provision(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 ) (ctrl.Result, error) {

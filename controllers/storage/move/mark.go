@@ -89,7 +89,7 @@ func markOf(object client.Object) (*Mark, bool) {
 	return mark, true
 }
 
-// set sets the mark in the annotations of an object in memory.
+// set writes the mark to the annotations of pv, but not to the API server.
 func (k *Mark) set(pv *corev1.PersistentVolume) error {
 	value, err := json.Marshal(k)
 	if err != nil {

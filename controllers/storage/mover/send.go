@@ -178,8 +178,8 @@ func (s *sender) pass(ctx context.Context, last bool) error {
 		s.write(StateCopying, "")
 		flags := []string{deleteFirst, nanoseconds, "--partial", "--info=progress2"}
 		if !tree.linked {
-			// With --inplace, a changed block costs the transfer of one block. If a file has several names, rsync would write to
-			// all of them.
+			// With --inplace, a changed block costs the transfer of one block. It is not used if a file has
+			// several hard links, because rsync would then write to all of them.
 			flags = append(flags, "--inplace")
 		}
 		_, err = s.rsync(ctx, s.progress, flags...)

@@ -116,7 +116,7 @@ func (r *Reconciler) podHandler() handler.EventHandler {
 	}
 }
 
-// podUseChanged selects updates by which a pod starts or ends to use its claims.
+// podUseChanged selects updates after which a pod begins or ceases to use its claims.
 var podUseChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	old, ok1 := e.ObjectOld.(*corev1.Pod)
 	current, ok2 := e.ObjectNew.(*corev1.Pod)

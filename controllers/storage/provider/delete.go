@@ -20,9 +20,10 @@ import (
 
 // Reasons of the condition VolumeBound of a ShadowVolumeClaim that is being deleted.
 const (
-	// reasonInUse means that a pod mounts the claim. Delete the pod, also if it has ended.
+	// reasonInUse means that a pod that has not ended mounts the claim. Delete the pod.
 	reasonInUse = "InUse"
-	// reasonDeleting means that the claim or the volume is being deleted.
+	// reasonDeleting means that the claim or the volume is being deleted. If the claim remains, delete the pods
+	// that mounted it and have ended.
 	reasonDeleting = "Deleting"
 	// reasonDeletionFailed means that the provisioner cannot delete the volume; the message is the
 	// provisioner's. Check the provisioner.
