@@ -101,12 +101,12 @@ func (r *Reconciler) objection(ctx context.Context, p *pass, spec *v1alpha1.Netw
 		return fmt.Sprintf("it describes the network of cluster %s instead of cluster %s",
 			spec.ClusterID, p.fc.Spec.ClusterID), nil
 	case spec.ClusterID == r.ClusterID:
-		return "it describes the network of the cluster that reads it", nil
+		return "it describes the network of the cluster that reads this NetworkConfig", nil
 	case spec.Backend != "" && spec.Backend != v1alpha1.BackendWireGuard:
 		return fmt.Sprintf("its tunnels use %s, and the tunnels of cluster %s use %s",
 			spec.Backend, r.ClusterID, v1alpha1.BackendWireGuard), nil
 	case spec.PublicKey == p.newKey || spec.PublicKey == p.usedKey:
-		return "its public key belongs to the cluster that reads it", nil
+		return "its public key belongs to the cluster that reads this NetworkConfig", nil
 	}
 	common := p.commonRanges(spec)
 	if len(common) == 0 {
