@@ -21,8 +21,8 @@ const maxEntries = 1000
 
 // noOfferMessage is the message of an entry whose consumer has no offer, with the name of the ForeignCluster.
 const noOfferMessage = "the provider creates no namespace before it has made an offer: see the answer to the " +
-	"ResourceRequest. To permit it, the provider's administrator sets spec.incomingPolicy.decision of ForeignCluster %s " +
-	"to Accept, or creates a ResourceOffer"
+	"ResourceRequest. To permit the namespace, the provider's administrator sets spec.incomingPolicy.decision of " +
+	"ForeignCluster %s to Accept, or creates a ResourceOffer"
 
 // entry is one entry of a NamespaceMap with its new status. The status is not written while its phase is
 // empty.
@@ -107,7 +107,7 @@ func (e *entry) check(t tenant, found *corev1.Namespace) {
 	case !t.has(found):
 		e.refuse(v1alpha1.NamespaceMappingConflict,
 			"the provider has a namespace %s that does not belong to this consumer: use another namespace mapping "+
-				"strategy, or ask the provider's administrator to delete it", e.RemoteName)
+				"strategy, or ask the provider's administrator to delete that namespace", e.RemoteName)
 	case !found.DeletionTimestamp.IsZero(), found.Annotations[v1alpha1.AnnotationOriginNamespace] != e.Name:
 		e.refuse(v1alpha1.NamespaceMappingTerminating, "the previous namespace with this name is still being deleted")
 	}

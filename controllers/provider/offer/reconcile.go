@@ -142,7 +142,7 @@ func (r *Reconciler) negotiate(
 	} else if err := r.change(ctx, fc, own, wanted); err != nil {
 		return err
 	}
-	message := "The provider's policy allows it."
+	message := "The provider's policy allows the request."
 	if fc.Spec.IncomingPolicy.Decision == v1alpha1.PeeringAccept {
 		message = negotiation.WithReason("The provider's administrator accepts", fc.Spec.IncomingPolicy.Reason)
 	}
