@@ -51,7 +51,7 @@ func (c *Config) remoteNamespace(ctx context.Context, cluster, namespace string)
 		}
 	}
 	return "", refuse("Namespace %s is not offloaded to %s: select the cluster in its NamespaceOffloading, "+
-		"or wait until it is ready.", namespace, cluster)
+		"or wait until the remote namespace is ready.", namespace, cluster)
 }
 
 // namespaceMap returns this cluster's NamespaceMap for a provider, or nil if it does not exist.

@@ -127,7 +127,7 @@ func (o *observed) bound() verdict {
 		return refused(reasonNotRemote, "The namespace is not a remote namespace of a consumer; no claim is created in it.")
 	case o.claim == nil && o.pv != nil:
 		return lost(fmt.Sprintf("The claim was deleted on the provider; its data is kept on PersistentVolume %s. "+
-			"To bind that again, remove uid and resourceVersion from its spec.claimRef.", o.pv.Name))
+			"To bind the volume again, remove uid and resourceVersion from spec.claimRef of the PersistentVolume.", o.pv.Name))
 	case o.claim == nil && o.wasBound():
 		return lost("The claim and its volume were deleted on the provider.")
 	case o.claim == nil:
@@ -136,7 +136,7 @@ func (o *observed) bound() verdict {
 		return lost("The claim was deleted on the provider, and another one has its name.")
 	case !o.own():
 		return refused(reasonConflict, "The provider has a PersistentVolumeClaim of this name that was not created for a "+
-			"ShadowVolumeClaim; it is not changed. Delete it, or choose another name.")
+			"ShadowVolumeClaim; that claim is not changed. Delete that claim, or choose another name.")
 	case o.claim.Status.Phase == corev1.ClaimLost:
 		return lost("The volume of the claim was deleted on the provider.")
 	case reported != "" && o.claim.Spec.VolumeName != reported:
