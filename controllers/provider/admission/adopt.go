@@ -71,7 +71,7 @@ func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityReques
 	case fc.UID == "":
 		fc.Spec.Trust = cmp.Or(token.Spec.Trust, r.Trust)
 		if fc.Spec.Trust == v1alpha1.TrustTenant && token.Spec.ConsumerClusterID == "" {
-			// Whoever has the invitation is admitted, so an administrator must decide about the resource
+			// Any holder of the invitation is admitted, so an administrator must decide about the resource
 			// request.
 			fc.Spec.IncomingPolicy.Decision = v1alpha1.PeeringManual
 		}

@@ -102,8 +102,7 @@ func (e *Expander) explainLocal(
 	}
 	if !ptr.Deref(class.AllowVolumeExpansion, false) {
 		e.notices.warn(claim, ReasonVolumeResizeFailed,
-			"StorageClass %s of the volume does not allow expansion: request %s again, or move the data.",
-			name, pv.Spec.Capacity.Storage())
+			"StorageClass %s of the volume does not allow expansion: move the data to get a larger volume.", name)
 	}
 	return nil
 }
