@@ -69,6 +69,8 @@ type MovePlan struct {
 	Source          VolumeLocation
 	Target          VolumeLocation
 	Capacity        *resource.Quantity
+	BytesUsed       *int64
+	Files           *int64
 	Path            string
 	EvictedPods     []PlannedEviction
 	EvictedPodCount int32

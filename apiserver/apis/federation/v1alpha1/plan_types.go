@@ -140,6 +140,13 @@ type MovePlan struct {
 	// capacity is the capacity of the target volume in bytes.
 	// +optional
 	Capacity *resource.Quantity `json:"capacity,omitempty" protobuf:"bytes,4,opt,name=capacity"`
+	// bytesUsed is the size of the data in bytes. It is empty, because the move counts the data when it
+	// begins.
+	// +optional
+	BytesUsed *int64 `json:"bytesUsed,omitempty" protobuf:"varint,5,opt,name=bytesUsed"`
+	// files is the number of files. It is empty for the same reason as bytesUsed.
+	// +optional
+	Files *int64 `json:"files,omitempty" protobuf:"varint,6,opt,name=files"`
 	// path describes the network path of the data from the source to the target.
 	// +optional
 	Path string `json:"path,omitempty" protobuf:"bytes,7,opt,name=path"`
