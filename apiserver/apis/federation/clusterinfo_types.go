@@ -47,7 +47,7 @@ const (
 	RangeReserved   ClusterRangeUse = "Reserved"
 )
 
-// ClusterRangeSource is the object that a CIDR was read from.
+// ClusterRangeSource is the value of the chart, or the kind of object, that a CIDR was read from.
 type ClusterRangeSource string
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -143,8 +143,8 @@ type IncomingPolicy struct {
 	RefusedPods         RefusedPodsPolicy
 }
 
-// RefusedPodsPolicy determines what happens to running pods of a consumer that exceed the limits
-// after a change of the limits.
+// RefusedPodsPolicy determines what happens to running pods of a consumer that the PodPolicy for
+// them no longer permits, because the PodPolicy or spec.trust of the ForeignCluster changed.
 type RefusedPodsPolicy string
 
 // Values of RefusedPodsPolicy, documented in v1alpha1.

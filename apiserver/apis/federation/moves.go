@@ -3,7 +3,7 @@
 
 package federation
 
-// Ended reports whether a move in this phase has ended.
+// Ended reports whether the phase is Succeeded, Failed or Cancelled.
 func (p MovePhase) Ended() bool {
 	return p == MoveSucceeded || p == MoveFailed || p == MoveCancelled
 }

@@ -10,7 +10,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ShadowPod is a pod of a consumer on a provider.
+// ShadowPod requests a remote pod for a pod of a consumer, and has the final status of the remote
+// pod.
 type ShadowPod struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -25,15 +26,15 @@ type ShadowPodSpec struct {
 }
 
 // ConditionPodCreated is False while the provider refuses to create the remote pod, and True
-// afterwards.
+// afterwards. It does not exist before the first refusal.
 const ConditionPodCreated = "PodCreated"
 
 // ConditionPodResized is False while the provider refuses to resize the remote pod to the resources
-// in the spec, and True afterwards.
+// in the spec, and True afterwards. It does not exist before the first refusal.
 const ConditionPodResized = "PodResized"
 
 // ConditionPodPermitted is False while the running remote pod exceeds the limits for pods of the
-// consumer, and True afterwards.
+// consumer, and True afterwards. It does not exist before the first time that the pod exceeds them.
 const ConditionPodPermitted = "PodPermitted"
 
 // ShadowPodStatus is the observed state of a shadow pod.

@@ -71,7 +71,7 @@ type ShadowVolumeClaimStatus struct {
 	Conditions         []metav1.Condition
 }
 
-// VolumeFenceStatus lists the pods that use a volume that a move is locking.
+// VolumeFenceStatus lists the pods that use a volume while spec.fence of its claim is set.
 type VolumeFenceStatus struct {
 	ID    string
 	Users []string

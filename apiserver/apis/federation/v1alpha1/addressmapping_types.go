@@ -49,9 +49,9 @@ type AddressMappingSpec struct {
 	// +optional
 	Mapped string `json:"mapped,omitempty" protobuf:"bytes,5,opt,name=mapped"`
 	// ports are the ports of address that the peer may connect to, at most 32. They are required
-	// together with address, and forbidden together with cidr. Mappings of pods on other providers, and
-	// objects of version v0.1.0, have none, and permit all ports. A change does not affect established
-	// connections.
+	// together with address, and forbidden together with cidr. They can be empty, which permits all
+	// ports, if address is a pod that runs on another peer, or if version v0.1.0 created the object. A
+	// change does not affect established connections.
 	// +optional
 	// +listType=atomic
 	Ports []AddressMappingPort `json:"ports,omitempty" protobuf:"bytes,6,rep,name=ports"`

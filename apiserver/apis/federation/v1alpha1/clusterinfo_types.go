@@ -19,8 +19,9 @@ const (
 	// of pods and Services, and their sources. It is False while no pod CIDR could be detected and the
 	// chart has no value for it.
 	ConditionRangesKnown = "RangesKnown"
-	// ConditionRangesConsistent is True while the values of the chart, every detected range and
-	// every tunnel agree with the ranges in use, and False otherwise.
+	// ConditionRangesConsistent is False while two sources of ranges disagree, a value of the chart
+	// contradicts a detected range, or a tunnel uses ranges that are no longer detected. It is True
+	// otherwise.
 	ConditionRangesConsistent = "RangesConsistent"
 )
 
@@ -59,7 +60,7 @@ type ClusterInfoStatus struct {
 	// +optional
 	Version string `json:"version,omitempty" protobuf:"bytes,4,opt,name=version"`
 	// features are the names of the optional features that the cluster supports and reports to its
-	// peers.
+	// peers, for example Tunnel.
 	// +optional
 	// +listType=atomic
 	Features []string `json:"features,omitempty" protobuf:"bytes,5,rep,name=features"`
@@ -88,7 +89,7 @@ type ClusterRange struct {
 	Use ClusterRangeUse `json:"use" protobuf:"bytes,1,opt,name=use,casttype=ClusterRangeUse"`
 	// cidr is the IPv4 or IPv6 CIDR, for example 10.244.0.0/16.
 	CIDR string `json:"cidr" protobuf:"bytes,2,opt,name=cidr"`
-	// source is the object that the CIDR was read from.
+	// source is the value of the chart, or the kind of object, that the CIDR was read from.
 	Source ClusterRangeSource `json:"source" protobuf:"bytes,3,opt,name=source,casttype=ClusterRangeSource"`
 }
 
@@ -110,7 +111,7 @@ const (
 	RangeReserved ClusterRangeUse = "Reserved"
 )
 
-// ClusterRangeSource is the object that a CIDR was read from.
+// ClusterRangeSource is the value of the chart, or the kind of object, that a CIDR was read from.
 // +enum
 type ClusterRangeSource string
 

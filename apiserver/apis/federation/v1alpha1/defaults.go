@@ -30,8 +30,8 @@ func addDefaultingFuncs(scheme *runtime.Scheme) error {
 	return RegisterDefaults(scheme)
 }
 
-// SetDefaults_ForeignClusterSpec disables directions that are not set, and sets
-// disconnectTimeoutSeconds to 300.
+// SetDefaults_ForeignClusterSpec sets outgoing and incoming to Disabled, and
+// disconnectTimeoutSeconds to 300, each only if it is empty.
 func SetDefaults_ForeignClusterSpec(spec *ForeignClusterSpec) {
 	if spec.Outgoing == "" {
 		spec.Outgoing = PeeringDisabled
@@ -64,8 +64,9 @@ func SetDefaults_ShadowEndpointSliceSpec(spec *ShadowEndpointSliceSpec) {
 	}
 }
 
-// SetDefaults_NamespaceOffloadingSpec sets defaults that name remote namespaces uniquely, evict no
-// running pod and delete no data.
+// SetDefaults_NamespaceOffloadingSpec sets namespaceMappingStrategy to DefaultName,
+// podOffloadingStrategy to LocalAndRemote, enforcement to Warn, and volumes.onUnoffload to Refuse,
+// each only if it is empty.
 func SetDefaults_NamespaceOffloadingSpec(spec *NamespaceOffloadingSpec) {
 	if spec.NamespaceMappingStrategy == "" {
 		spec.NamespaceMappingStrategy = DefaultName

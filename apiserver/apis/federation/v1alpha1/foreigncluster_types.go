@@ -128,10 +128,11 @@ type ForeignClusterSpec struct {
 	// none, which has the effect of SameOwner.
 	// +optional
 	Trust PeeringTrust `json:"trust,omitempty" protobuf:"bytes,16,opt,name=trust,casttype=PeeringTrust"`
-	// reach selects which local pods the peer reaches through the tunnel. Replies to connections of
-	// local pods, and addresses of AddressMappings, are not affected. Each cluster selects the reach
-	// of its peer independently. If empty, the value network.reach of the installation is used. If that
-	// is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.
+	// reach selects to which local pods the peer may open connections through the tunnel. Whatever it
+	// is, the peer may reply to connections of local pods, and reaches the addresses of the
+	// AddressMappings for it. Each cluster selects the reach of its peer independently. If empty, the
+	// value network.reach of the installation is used. If that is empty, too, it is Offloaded with
+	// trust Tenant, and All with trust SameOwner.
 	// +optional
 	Reach ReachMode `json:"reach,omitempty" protobuf:"bytes,17,opt,name=reach,casttype=ReachMode"`
 	// keepCIDRs select the CIDRs of the peer that are not remapped if they are free in the local
@@ -260,18 +261,19 @@ const (
 type PeeringPhase string
 
 const (
-	// PeeringNone means that the aspect is disabled and completely removed.
+	// PeeringNone means that this aspect of the peering is disabled and completely removed.
 	PeeringNone PeeringPhase = "None"
-	// PeeringPending means that the aspect is being established.
+	// PeeringPending means that this aspect of the peering is being established.
 	PeeringPending PeeringPhase = "Pending"
-	// PeeringEstablished means that the aspect is established.
+	// PeeringEstablished means that this aspect of the peering is established.
 	PeeringEstablished PeeringPhase = "Established"
-	// PeeringDisconnecting means that the aspect is being removed.
+	// PeeringDisconnecting means that this aspect of the peering, for example its networking, is
+	// being removed.
 	PeeringDisconnecting PeeringPhase = "Disconnecting"
 	// PeeringDenied means that one of the clusters refused the peering.
 	PeeringDenied PeeringPhase = "Denied"
-	// PeeringError means that the aspect cannot be established before an administrator makes a
-	// change; the message of the condition for the aspect describes the change.
+	// PeeringError means that this aspect of the peering cannot be established before an
+	// administrator makes a change; the message of the condition for the aspect describes the change.
 	PeeringError PeeringPhase = "Error"
 )
 
@@ -283,11 +285,12 @@ const (
 	// ConditionIncomingPeering is True while the peer has accepted a resource offer of the local
 	// cluster, and False otherwise.
 	ConditionIncomingPeering = "IncomingPeering"
-	// ConditionAuthenticated is True while the identities of all enabled directions are accepted,
-	// and False otherwise.
+	// ConditionAuthenticated is True while status.authentication is Established: in each enabled
+	// peering, the consumer has its identity at the provider. It is False otherwise.
 	ConditionAuthenticated = "Authenticated"
-	// ConditionReady is True while every enabled peering is established and every virtual node is
-	// ready. Otherwise it is False, with the reason of the first condition that is not True.
+	// ConditionReady is True while a peering is enabled, every enabled peering is established, the
+	// provider can be reached, every virtual node is ready, and the end of the outgoing peering does
+	// not wait for volumes. Otherwise it is False, with the reason and message of the cause.
 	ConditionReady = "Ready"
 	// ConditionConsumerAlive is True while the consumer renews its heartbeat, False once the
 	// heartbeat is expired, and Unknown before the first heartbeat. It exists while the local
@@ -321,9 +324,10 @@ type ForeignClusterStatus struct {
 	// microseconds. It is 0 while the tunnel is not connected.
 	// +optional
 	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty" protobuf:"varint,5,opt,name=latencyMicroseconds"`
-	// authentication is the state of the identities in the enabled directions. If both directions are
-	// enabled, it is Established if both identities are, and otherwise the state of an identity that
-	// is not.
+	// authentication is the state of the identity of the local cluster at the peer for the outgoing
+	// peering, and of the identity of the peer at the local cluster for the incoming peering. It is
+	// Established if each enabled peering has its identity. If neither has, it is the state of the
+	// identity for the outgoing peering.
 	// +optional
 	Authentication PeeringPhase `json:"authentication,omitempty" protobuf:"bytes,6,opt,name=authentication,casttype=PeeringPhase"`
 	// peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the
@@ -351,11 +355,12 @@ type ForeignClusterStatus struct {
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,12,opt,name=gateway"`
 	// conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain
 	// outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled
-	// peering is established and every virtual node is ready; ConsumerAlive, which is False once the
-	// heartbeat of the consumer is expired; Networking, which is True while the tunnel is connected;
-	// VolumesReleased, which is False while the end of the outgoing peering waits until data on the
-	// provider is moved or deleted; and TrustSelected, which is False while spec.trust is empty. The
-	// message of a condition that is not True states what to do.
+	// peering is established, the provider can be reached, and every virtual node is ready;
+	// ConsumerAlive, which is False once the heartbeat of the consumer is expired; Networking, which
+	// is True while the tunnel is connected; VolumesReleased, which is False while the end of the
+	// outgoing peering waits until data on the provider is moved or deleted; and TrustSelected, which
+	// is False while spec.trust is empty. The message of a condition that is not True states what to
+	// do.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

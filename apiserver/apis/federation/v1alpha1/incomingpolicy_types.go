@@ -107,14 +107,14 @@ type IncomingPolicy struct {
 	// is 20 with trust Tenant, and unlimited with trust SameOwner.
 	// +optional
 	MaxRemoteNamespaces *int32 `json:"maxRemoteNamespaces,omitempty" protobuf:"varint,17,opt,name=maxRemoteNamespaces"`
-	// refusedPods determines what happens to running pods of the consumer that exceed the limits after
-	// a change of spec.trust or spec.incomingPolicy.pods. The default is Keep.
+	// refusedPods determines what happens to running pods of the consumer that the limits in pods no
+	// longer permit, after a change of these limits or of spec.trust. The default is Keep.
 	// +optional
 	RefusedPods RefusedPodsPolicy `json:"refusedPods,omitempty" protobuf:"bytes,18,opt,name=refusedPods,casttype=RefusedPodsPolicy"`
 }
 
-// RefusedPodsPolicy determines what happens to running pods of a consumer that exceed the limits
-// after a change of the limits.
+// RefusedPodsPolicy determines what happens to running pods of a consumer that the PodPolicy for
+// them no longer permits, because the PodPolicy or spec.trust of the ForeignCluster changed.
 // +enum
 type RefusedPodsPolicy string
 

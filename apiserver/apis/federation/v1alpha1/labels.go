@@ -146,8 +146,9 @@ const (
 	// AnnotationReflectedHash, on a reflected object of a kind that is not reflected by default, is
 	// the hash of the local object at the time of the last reflection.
 	AnnotationReflectedHash = "offloading.liqo.io/reflected-hash"
-	// Finalizer delays the deletion of an object until its counterpart in the other cluster is
-	// gone, or a deadline has passed.
+	// Finalizer delays the deletion of an object until the controllers have finished their work for
+	// it, for example of a ForeignCluster until its peerings have ended, and of a remote pod until
+	// the ShadowPod has its final status.
 	Finalizer = "federation.liqo.io/finalizer"
 	// PeerGroup is the group of users that are peers, and thus the only organization in the
 	// certificates of peers.
@@ -184,7 +185,7 @@ const (
 const (
 	// ReasonShadowVolumeClaimMissing of the condition Ready of a VirtualVolume and of events on the local and the remote
 	// claim means that the ShadowVolumeClaim is missing on the provider. It is created again within two minutes;
-	// otherwise an event on the claim has the cause.
+	// otherwise an event on the local claim has the cause.
 	ReasonShadowVolumeClaimMissing = "ShadowVolumeClaimMissing"
 	// ReasonProviderRefused of pods, ephemeral containers and the conditions of shadow objects means
 	// that the API server of the provider refuses the object or its change, for example by a quota or

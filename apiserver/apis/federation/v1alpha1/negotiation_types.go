@@ -43,8 +43,8 @@ type ResourceRequestSpec struct {
 	// +optional
 	// +listType=atomic
 	APIVersions []string `json:"apiVersions,omitempty" protobuf:"bytes,3,rep,name=apiVersions"`
-	// features are the names of the optional features that the consumer supports, at most 32. Empty
-	// means none.
+	// features are the names of the optional features that the consumer supports, for example Tunnel.
+	// At most 32. Empty means none.
 	// +optional
 	// +listType=atomic
 	Features []string `json:"features,omitempty" protobuf:"bytes,4,rep,name=features"`
@@ -100,8 +100,8 @@ type ResourceRequestStatus struct {
 	// +optional
 	// +listType=atomic
 	APIVersions []string `json:"apiVersions,omitempty" protobuf:"bytes,4,rep,name=apiVersions"`
-	// features are the names of the optional features that the provider supports, at most 32. Empty
-	// means none.
+	// features are the names of the optional features that the provider supports, for example Tunnel.
+	// At most 32. Empty means none.
 	// +optional
 	// +listType=atomic
 	Features []string `json:"features,omitempty" protobuf:"bytes,5,rep,name=features"`

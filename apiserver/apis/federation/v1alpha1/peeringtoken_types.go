@@ -34,7 +34,7 @@ type PeeringToken struct {
 type PeeringTokenSpec struct {
 	// consumerClusterID is the UID of the namespace kube-system of the only cluster that may use
 	// the invitation. Empty permits any cluster. A consumer that is already a peer, and has lost
-	// its identity, needs an invitation with its own ID.
+	// its identity, needs an invitation with its ID in this field.
 	// +optional
 	ConsumerClusterID string `json:"consumerClusterID,omitempty" protobuf:"bytes,1,opt,name=consumerClusterID"`
 	// expirationSeconds is the time, in seconds, from the creation of the object until the

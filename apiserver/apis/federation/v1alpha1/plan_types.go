@@ -38,7 +38,8 @@ type PeeringPlan struct {
 	// peerNamespace is the name of the local namespace with the objects and Secrets for the
 	// provider.
 	PeerNamespace string `json:"peerNamespace" protobuf:"bytes,5,opt,name=peerNamespace"`
-	// virtualNode is the name of the first virtual node that would represent the provider.
+	// virtualNode is the name of the virtual node that would represent the provider, liqo-<name>. If
+	// the provider makes offers of shape PerNode, the names are liqo-<name>-<number> instead.
 	VirtualNode string `json:"virtualNode" protobuf:"bytes,6,opt,name=virtualNode"`
 	// conflicts are the reasons for which the local cluster would refuse the peering, each with
 	// what to do. Empty if there are none.
@@ -52,8 +53,9 @@ type PeeringPlan struct {
 	// +optional
 	// +listType=atomic
 	Unknown []string `json:"unknown,omitempty" protobuf:"bytes,9,rep,name=unknown"`
-	// volumes are, if the request would end the outgoing peering, the first 100 volumes whose data
-	// the provider stores, each with the effect on the data.
+	// volumes are, if the outgoing peering would not be enabled after the request, the volumes whose
+	// data the provider stores, each with the effect on the data: the first 100 in the order of their
+	// namespaces and names.
 	// +optional
 	// +listType=atomic
 	Volumes []PlannedVolume `json:"volumes,omitempty" protobuf:"bytes,10,rep,name=volumes"`
