@@ -25,7 +25,8 @@ func (o *Options) authenticate(generic *genericapiserver.RecommendedConfig, in *
 		clientCA, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca",
 			metav1.NamespaceSystem, authenticationConfigMap, clientCAKey, in.client)
 		if err != nil {
-			return fmt.Errorf("reading the client CA: %w", err)
+			return fmt.Errorf("watching %s in ConfigMap %s/%s: %w", clientCAKey, metav1.NamespaceSystem, authenticationConfigMap,
+				err)
 		}
 		o.Authentication.ClientCert.CAContentProvider = clientCA
 		certificates[clientCAKey] = clientCA
@@ -40,8 +41,9 @@ func (o *Options) authenticate(generic *genericapiserver.RecommendedConfig, in *
 	return nil
 }
 
-// loaded returns an error for the readiness check until all certificate authorities are loaded. An
-// informer loads them after the server has started; before, the server would refuse all users.
+// loaded returns an error for the readiness check until all certificate authorities are loaded, which are given
+// by their keys in ConfigMap extension-apiserver-authentication. An informer loads them after the server has
+// started; before, the server would refuse all users.
 func loaded(authorities map[string]dynamiccertificates.CAContentProvider) error {
 	for key, authority := range authorities {
 		if _, ok := authority.VerifyOptions(); !ok {

@@ -39,7 +39,7 @@ type cluster struct {
 }
 
 // connect connects to the cluster and returns it. It fails if kube-apiserver cannot be reached or does
-// not grant the permissions that the server requires. Errors are one line and end with the remedy.
+// not grant the permissions that the server requires. Errors end with the remedy if one is known.
 func (o *Options) connect(ctx context.Context) (*cluster, error) {
 	config, err := o.clientConfig()
 	if err != nil {
@@ -129,8 +129,8 @@ func (c *cluster) checkAuthentication(ctx context.Context) error {
 	return nil
 }
 
-// bundleOf returns the certificate authorities for invitations: the contents of a file, or the
-// certificate authorities of config if file is empty.
+// bundleOf returns the certificate authorities for invitations, PEM encoded: the contents of a file, or the
+// certificate authorities of config if file is empty. It returns nil if config has none, either.
 func bundleOf(file string, config *rest.Config) ([]byte, error) {
 	if file == "" {
 		if len(config.CAData) > 0 {
@@ -143,7 +143,7 @@ func bundleOf(file string, config *rest.Config) ([]byte, error) {
 	}
 	bundle, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading the certificate authorities of --server: %w", err)
+		return nil, fmt.Errorf("reading the certificate authorities for invitations: %w", err)
 	}
 	return bundle, nil
 }

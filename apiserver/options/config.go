@@ -35,17 +35,17 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	config.MaxPeerWatches = o.MaxPeerWatches
 	// Tracing is configured first, because the storage uses its tracer provider.
 	if err := o.Tracing.ApplyTo(nil, &generic.Config); err != nil {
-		return nil, fmt.Errorf("tracing: %w", err)
+		return nil, fmt.Errorf("configuring tracing: %w", err)
 	}
 	o.Etcd.StorageConfig.Transport.TracerProvider = generic.TracerProvider
 	if err := o.Etcd.ApplyTo(&generic.Config); err != nil {
-		return nil, fmt.Errorf("storage: %w", err)
+		return nil, fmt.Errorf("configuring storage: %w", err)
 	}
 	if err := o.Serving.ApplyToConfig(&generic.Config); err != nil {
-		return nil, fmt.Errorf("serving: %w", err)
+		return nil, fmt.Errorf("configuring HTTPS: %w", err)
 	}
 	if err := o.authenticate(generic, in); err != nil {
-		return nil, fmt.Errorf("authentication: %w", err)
+		return nil, fmt.Errorf("configuring authentication: %w", err)
 	}
 	authorizer, err := o.Authorization.authorizer(in.config)
 	if err != nil {
@@ -53,10 +53,10 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	}
 	generic.Authorization.Authorizer = authorizer
 	if err := o.Audit.ApplyTo(&generic.Config); err != nil {
-		return nil, fmt.Errorf("auditing: %w", err)
+		return nil, fmt.Errorf("configuring the audit log: %w", err)
 	}
 	if err := o.Features.ApplyTo(&generic.Config, in.client, generic.SharedInformerFactory); err != nil {
-		return nil, fmt.Errorf("priority and fairness: %w", err)
+		return nil, fmt.Errorf("configuring priority and fairness: %w", err)
 	}
 	dynamicClient, err := dynamic.NewForConfig(in.config)
 	if err != nil {
@@ -64,7 +64,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	}
 	if err := o.Admission.ApplyTo(&generic.Config, generic.SharedInformerFactory, in.client, dynamicClient,
 		utilfeature.DefaultFeatureGate, generic.EffectiveVersion); err != nil {
-		return nil, fmt.Errorf("admission: %w", err)
+		return nil, fmt.Errorf("configuring admission: %w", err)
 	}
 
 	advertisedCA, err := bundleOf(o.AdvertisedCAFile, in.config)

@@ -35,7 +35,8 @@ const (
 	// found.
 	storagePrefix = "/registry"
 
-	// These are the defaults of kube-apiserver, which forwards the requests.
+	// defaultMaxRequests and defaultMaxMutatingRequests are the defaults of MaxRequests and
+	// MaxMutatingRequests. They equal the defaults of kube-apiserver, which forwards the requests.
 	defaultMaxRequests         = 400
 	defaultMaxMutatingRequests = 200
 

@@ -22,7 +22,7 @@ import (
 var errEtcdStopped = errors.New("the embedded etcd stopped")
 
 // Run serves the federation API until ctx is done or the embedded etcd stops. Validate must have
-// returned no errors. Errors are one line and end with the remedy.
+// returned no errors. Errors end with the remedy if one is known.
 func (o *Options) Run(ctx context.Context) (err error) {
 	placementreview.RegisterMetrics(legacyregistry.MustRegister)
 	shadowpod.RegisterMetrics(legacyregistry.MustRegister)

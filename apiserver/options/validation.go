@@ -63,8 +63,8 @@ func (o *Options) validateCluster() []error {
 	errs = append(errs, label("--namespace", o.Namespace)...)
 	errs = append(errs, label("--invitation-namespace", o.InvitationNamespace)...)
 	if o.Namespace == o.InvitationNamespace {
-		errs = append(errs, fmt.Errorf("--invitation-namespace %q: must not be --namespace: every service account in it may "+
-			"request an identity", o.InvitationNamespace))
+		errs = append(errs, fmt.Errorf("--invitation-namespace %q: must not be --namespace: every service account in the "+
+			"invitation namespace may request an identity", o.InvitationNamespace))
 	}
 	trusts := []string{string(v1alpha1.TrustTenant), string(v1alpha1.TrustSameOwner)}
 	if !slices.Contains(trusts, o.Trust) {
@@ -114,7 +114,7 @@ func (o *Options) validateStorage() []error {
 	transport := o.Etcd.StorageConfig.Transport
 	if o.embedsEtcd() {
 		if o.DataDir == "" {
-			errs = append(errs, errors.New("--data-dir: must be a directory for the embedded etcd, or set --etcd-servers"))
+			errs = append(errs, errors.New("--data-dir: set a directory for the embedded etcd, or set --etcd-servers"))
 		}
 		if m := o.Maintenance; m.SnapshotInterval != 0 && m.SnapshotInterval < minSnapshotInterval {
 			errs = append(errs, fmt.Errorf("--etcd-snapshot-interval %s: must be 0 or at least %s", m.SnapshotInterval,

@@ -127,7 +127,7 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 		},
 		"an old TLS version":               {args: []string{"--tls-min-version=VersionTLS11"}, want: []string{"must be VersionTLS12 or VersionTLS13"}},
 		"an invalid port":                  {args: []string{"--secure-port=70000"}, want: []string{"--secure-port 70000"}},
-		"no storage":                       {args: []string{"--data-dir="}, want: []string{"must be a directory for the embedded etcd"}},
+		"no storage":                       {args: []string{"--data-dir="}, want: []string{"set a directory for the embedded etcd"}},
 		"credentials for no etcd":          {args: []string{"--etcd-cafile=" + certFile}, want: []string{"require --etcd-servers"}},
 		"an etcd server that is not a URL": {args: []string{"--etcd-servers=etcd:2379"}, want: []string{`--etcd-servers "etcd:2379"`}},
 		"half a client certificate for etcd": {
