@@ -112,7 +112,7 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 func refuseReserved(name string) error { return naming.RefuseRemoteNamespace(name) }
 
 // refused returns, for each selected cluster whose offers state limits for pods, how many pods of the namespace the
-// cluster would refuse if they were created again, and why it would refuse the first one.
+// cluster would refuse if they were created again, and why it would refuse the first of them by name.
 func (o Offload) refused(clusters []v1alpha1.PlannedCluster) []string {
 	if o.Requested.PodOffloadingStrategy == v1alpha1.Local {
 		return nil
@@ -199,8 +199,9 @@ func (o Offload) remoteName(spec *v1alpha1.NamespaceOffloadingSpec) string {
 	return naming.RemoteNamespace(o.Namespace, spec, o.ClusterName, o.ClusterID)
 }
 
-// misplaced adds to the plan the pods that would be misplaced, and the pending pods for which Placement.Stranded
-// returns a reason, each with the action of the requested enforcement.
+// misplaced adds to the plan the pods that would be misplaced, and the pending pods whose node affinity or
+// tolerations follow an earlier spec (Placement.Stranded). It counts all of them, and adds at most maxMisplacedPods,
+// each with the action of the requested enforcement.
 func (o Offload) misplaced(placed placement.Placement, plan *v1alpha1.OffloadPlan) {
 	action := v1alpha1.PlanNone
 	if o.Requested.Enforcement == v1alpha1.Evict {
@@ -283,13 +284,14 @@ func (o Offload) affectedVolumes(
 		func(string) v1alpha1.UnoffloadPolicy { return spec.Volumes.OnUnoffload })
 	if len(volumes) > 0 && volumes[0].OnUnoffload == v1alpha1.UnoffloadRefuse {
 		cluster.Action = v1alpha1.PlanNone
-		cluster.Message += " Its remote namespace stays until its volumes are moved, deleted or released."
+		cluster.Message += " Its remote namespace stays until its volumes are moved or deleted, or "+
+			"spec.volumes.onUnoffload is changed."
 	}
 	return volumes, nil
 }
 
-// choose returns the result of Provider.Choose for the clusterSelector of spec. If spec is nil, it
-// returns an empty string, as for a selected provider.
+// choose returns the reason for which a namespace with spec is not offloaded to a provider (Provider.Choose). It
+// returns an empty string if the namespace is offloaded to it, and also if spec is nil.
 func (o Offload) choose(provider placement.Provider, spec *v1alpha1.NamespaceOffloadingSpec) (string, error) {
 	if spec == nil {
 		return "", nil

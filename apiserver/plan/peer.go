@@ -29,7 +29,8 @@ type Peer struct {
 	// Others are all ForeignClusters of the local cluster. They may include Current.
 	Others []*v1alpha1.ForeignCluster
 	// Namespace is the existing namespace with the name of the peer namespace, and Node the existing
-	// Node with the name of the first virtual node. Each is nil if it does not exist.
+	// Node with the name of the virtual node for an offer of shape Aggregate, liqo-<ForeignCluster>.
+	// Each is nil if it does not exist.
 	Namespace *corev1.Namespace
 	Node      *corev1.Node
 	// VirtualNodes are the VirtualNodes in the peer namespace.

@@ -88,8 +88,8 @@ func (r Request) placement(target end) field.ErrorList {
 	return r.offloaded(name)
 }
 
-// offloaded returns an error unless the remote namespace in a cluster is ready, by status.clusters of
-// the NamespaceOffloading.
+// offloaded returns an error unless status.clusters of the NamespaceOffloading reports a ready remote namespace on
+// the provider whose ForeignCluster has the name cluster.
 func (r Request) offloaded(cluster string) field.ErrorList {
 	for _, one := range r.Offloading.Status.Clusters {
 		if one.Name != cluster || !meta.IsStatusConditionTrue(one.Conditions, v1alpha1.ConditionOffloadingRequired) {
@@ -97,7 +97,7 @@ func (r Request) offloaded(cluster string) field.ErrorList {
 		}
 		ready := meta.FindStatusCondition(one.Conditions, v1alpha1.ConditionReady)
 		if ready == nil {
-			ready = &metav1.Condition{Message: "No condition Ready is reported yet."}
+			ready = &metav1.Condition{Message: "status.clusters of the NamespaceOffloading has no condition Ready of it yet."}
 		}
 		if ready.Status == metav1.ConditionTrue {
 			return nil
@@ -109,9 +109,10 @@ func (r Request) offloaded(cluster string) field.ErrorList {
 		"kubectl get namespaceoffloading offloading -o yaml reports why")}
 }
 
-// room returns errors if the storage quota at the target provider is smaller than the volume together
-// with the virtual volumes that the provider already stores. The actual usage can be higher, because
-// the provider may store other claims of the local cluster.
+// room returns an error unless the storage that the target provider offers for a usable virtual node has room for the
+// volume: it permits claims, its requests.storage is at least the size of the volume and of all virtual volumes that
+// the provider already stores, and its limit for the target's StorageClass at least the size of the volume. The
+// actual usage can be higher, because the provider may store other claims of the local cluster.
 func (r Request) room(target end) field.ErrorList {
 	if target.provider == nil {
 		return nil

@@ -59,8 +59,8 @@ func (r Request) mountedBy(target end) field.ErrorList {
 	return errs
 }
 
-// accepts reports whether a node matches a pod's own requirements, and the pod tolerates the taints of
-// the node for which lasting returns true.
+// accepts reports whether selects returns true for a pod and a node, and the pod tolerates the taints of the node for
+// which lasting returns true.
 func (r Request) accepts(pod *corev1.Pod, node *corev1.Node) bool {
 	_, repelled := scheduling.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations,
 		lasting, false)
@@ -138,8 +138,8 @@ func (r Request) apartFrom(pod *corev1.Pod, target end) string {
 	return blocking
 }
 
-// repels reports whether a term of a podAntiAffinity excludes a node, because it selects another pod of
-// the namespace that runs in the same topology domain as the node.
+// repels reports whether a required term of the podAntiAffinity of a pod excludes a node because of the pod other:
+// the term selects other by its labels, and other runs in the same topology domain as the node.
 func (r Request) repels(term corev1.PodAffinityTerm, other *corev1.Pod, node *corev1.Node) bool {
 	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
 	if err != nil || !selector.Matches(labels.Set(other.Labels)) {

@@ -71,7 +71,8 @@ func (r Request) localTarget() (end, field.ErrorList) {
 		return target, append(errs, invalid(path, r.Spec.Target.StorageClassName,
 			"no StorageClass has this name; kubectl get storageclasses lists them"))
 	case class == nil:
-		return target, append(errs, field.Required(path, "this cluster has no default StorageClass; name one"))
+		return target, append(errs, field.Required(path, "localStorageClassName of the claim's StorageClass "+
+			"names none that exists, or it is empty and this cluster has no default StorageClass; name one"))
 	}
 	target.class = class.Name
 	const other = "; name another StorageClass"
@@ -91,7 +92,7 @@ func (r Request) localTarget() (end, field.ErrorList) {
 
 // localClass returns the StorageClass for a target in the local cluster: the requested StorageClass,
 // otherwise the StorageClass in the parameter localStorageClassName of the virtual StorageClass,
-// otherwise the newest default StorageClass. It returns nil if it does not exist.
+// otherwise the newest default StorageClass that is not virtual. It returns nil if this StorageClass does not exist.
 func (r Request) localClass() *storagev1.StorageClass {
 	if name := r.Spec.Target.StorageClassName; name != "" {
 		return r.findClass(name)
