@@ -284,7 +284,7 @@ func (o Offload) affectedVolumes(
 		func(string) v1alpha1.UnoffloadPolicy { return spec.Volumes.OnUnoffload })
 	if len(volumes) > 0 && volumes[0].OnUnoffload == v1alpha1.UnoffloadRefuse {
 		cluster.Action = v1alpha1.PlanNone
-		cluster.Message += " Its remote namespace stays until its volumes are moved or deleted, or "+
+		cluster.Message += " Its remote namespace stays until its volumes are moved or deleted, or " +
 			"spec.volumes.onUnoffload is changed."
 	}
 	return volumes, nil
