@@ -299,8 +299,9 @@ const (
 	// ConditionTrustSelected is False while the object has no spec.trust, because version v0.1.0 created
 	// it. It does not exist otherwise.
 	ConditionTrustSelected = "TrustSelected"
-	// ConditionNetworking is True while the tunnel to the peer is connected, and False otherwise.
-	// It exists while networking is Tunnel or mode is InBand.
+	// ConditionNetworking is True while the tunnel to the peer is connected, and False otherwise. It
+	// exists while networking is Tunnel or mode is InBand, from the time when a peering is enabled
+	// until the tunnel is removed.
 	ConditionNetworking = "Networking"
 )
 
@@ -316,8 +317,8 @@ type ForeignClusterStatus struct {
 	// incomingPeering is the state of the peering in which the local cluster is the provider.
 	// +optional
 	IncomingPeering PeeringPhase `json:"incomingPeering,omitempty" protobuf:"bytes,3,opt,name=incomingPeering,casttype=PeeringPhase"`
-	// networking is the state of pod connectivity between the clusters. It is None if
-	// spec.networking selects None.
+	// networking is the state of pod connectivity between the clusters. It is None if spec.networking,
+	// or the value networking that applies instead, is None, and after all peerings have ended.
 	// +optional
 	Networking PeeringPhase `json:"networking,omitempty" protobuf:"bytes,4,opt,name=networking,casttype=PeeringPhase"`
 	// latencyMicroseconds is the round-trip time through the tunnel to the gateway of the peer, in
@@ -326,8 +327,8 @@ type ForeignClusterStatus struct {
 	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty" protobuf:"varint,5,opt,name=latencyMicroseconds"`
 	// authentication is the state of the identity of the local cluster at the peer for the outgoing
 	// peering, and of the identity of the peer at the local cluster for the incoming peering. It is
-	// Established if each enabled peering has its identity. If neither has, it is the state of the
-	// identity for the outgoing peering.
+	// Established if each enabled peering has its identity, and otherwise the state of the missing
+	// identity: for the outgoing peering if both are missing. Without an enabled peering it is None.
 	// +optional
 	Authentication PeeringPhase `json:"authentication,omitempty" protobuf:"bytes,6,opt,name=authentication,casttype=PeeringPhase"`
 	// peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the

@@ -142,8 +142,8 @@ const (
 	OffloadingInProgress OffloadingPhase = "InProgress"
 	// OffloadingNoClusterSelected means that no provider is selected.
 	OffloadingNoClusterSelected OffloadingPhase = "NoClusterSelected"
-	// OffloadingSomeFailed means that some of the selected providers cannot create the remote
-	// namespace.
+	// OffloadingSomeFailed means that at least one of the selected providers, but not all of them,
+	// cannot create the remote namespace.
 	OffloadingSomeFailed OffloadingPhase = "SomeFailed"
 	// OffloadingAllFailed means that none of the selected providers can create the remote
 	// namespace.

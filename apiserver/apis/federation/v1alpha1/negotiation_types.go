@@ -34,8 +34,8 @@ type ResourceRequestSpec struct {
 	// ForeignCluster. Empty requests as much as the policy of the provider allows.
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty" protobuf:"bytes,1,rep,name=resources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// withdrawn ends the peering: the provider deletes all workloads of the consumer, and then its
-	// identity. The default is false.
+	// withdrawn ends the peering: the provider deletes the workloads of the consumer, and then revokes
+	// the identity of the consumer. The default is false.
 	// +optional
 	Withdrawn bool `json:"withdrawn,omitempty" protobuf:"varint,2,opt,name=withdrawn"`
 	// apiVersions are the versions of this API that the consumer supports, in order of preference,
@@ -55,18 +55,19 @@ type ResourceRequestSpec struct {
 type NegotiationPhase string
 
 const (
-	// NegotiationPending means that the other cluster has not decided about the request or offer
-	// yet.
+	// NegotiationPending means that the provider has not decided about the request yet, or the
+	// consumer about the offer.
 	NegotiationPending NegotiationPhase = "Pending"
-	// NegotiationAccepted means that the other cluster accepts the request or offer.
+	// NegotiationAccepted means that the provider accepts the request, or the consumer the offer.
 	NegotiationAccepted NegotiationPhase = "Accepted"
-	// NegotiationRefused means that the other cluster refuses the request or offer.
+	// NegotiationRefused means that the provider refuses the request, or the consumer the offer.
 	NegotiationRefused NegotiationPhase = "Refused"
-	// NegotiationManualActionRequired means that an administrator of the other cluster has to
-	// decide about the request or offer.
+	// NegotiationManualActionRequired means that an administrator has to decide: of the provider about
+	// the request, or of the consumer about the offer.
 	NegotiationManualActionRequired NegotiationPhase = "ManualActionRequired"
-	// NegotiationWithdrawn means that the request or offer was withdrawn, and that the other cluster
-	// has deleted everything that was created there for the request or offer.
+	// NegotiationWithdrawn means that the request was withdrawn, and that the provider has deleted the
+	// remote namespaces of the consumer, except those that still contain volumes; or that the offer
+	// was withdrawn, and that the consumer has deleted the virtual nodes for the offer.
 	NegotiationWithdrawn NegotiationPhase = "Withdrawn"
 )
 
