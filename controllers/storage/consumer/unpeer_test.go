@@ -87,7 +87,8 @@ func TestDataThatCannotBeMovedIsReportedWithFieldAndRemedy(t *testing.T) {
 	kind := schema.GroupKind{Group: v1alpha1.GroupName, Kind: "Move"}
 	refused := apierrors.NewInvalid(kind, "data-db-0", field.ErrorList{
 		field.Required(field.NewPath("spec", "target", "storageClassName"),
-			"this cluster has no default StorageClass; name one"),
+			"localStorageClassName of the claim's StorageClass names none that exists, or it is empty and this cluster has "+
+				"no default StorageClass; name one"),
 	})
 	failed := func(vvol *v1alpha1.VirtualVolume) {
 		vvol.Spec.Move = &v1alpha1.RequestedMove{ID: "m",
