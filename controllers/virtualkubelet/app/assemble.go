@@ -40,7 +40,7 @@ type kubelet struct {
 	network    *pods.Network
 	leftovers  *pods.Leftovers
 	events     record.EventBroadcaster
-	// remapped has at most one value, which requests a sync from syncOnRequest.
+	// remapped has at most one value, which makes syncOnRequest call sync.
 	remapped chan struct{}
 }
 
@@ -151,8 +151,9 @@ func (k *kubelet) namespaceEvents() remotens.Events {
 	return events
 }
 
-// decides reports whether this virtual kubelet does the work that only one virtual kubelet of each provider does: that
-// of the VirtualNode whose reflection policy applies to all virtual nodes of the provider.
+// decides reports whether this virtual kubelet does the work that only one of the provider's virtual kubelets does, for
+// example recording warnings about reflected objects. It is the one whose VirtualNode has the reflection policy for all
+// virtual nodes of the provider.
 func (k *kubelet) decides() bool {
 	vn := k.informers.deciding(k.options.RemoteClusterID)
 	return vn != nil && vn.Name == k.options.VirtualNode
@@ -195,9 +196,9 @@ func (k *kubelet) enqueueAll() {
 	k.mirror.EnqueueAll()
 }
 
-// work waits until the caches are filled and this virtual kubelet holds its node's Lease, and then runs the
-// controllers: two virtual kubelets of one node would overwrite each other's changes. It fails if the VirtualNode does
-// not exist, and with leader.ErrLost when the Lease is lost.
+// work waits until the caches are filled and this replica of the virtual kubelet holds the Lease of the leader
+// election, and then runs the controllers. Without a leader, replicas would overwrite each other's changes. It fails if
+// the VirtualNode does not exist, and with leader.ErrLost when the Lease is lost.
 func (k *kubelet) work(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), k.informers.synced) {
 		return ctx.Err()
@@ -217,7 +218,7 @@ func (k *kubelet) work(ctx context.Context) error {
 	return failed
 }
 
-// lead runs the controllers until the context ends or one of them fails.
+// lead runs the controllers of the leader until the context ends or one of them fails.
 func (k *kubelet) lead(ctx context.Context) error {
 	// sync comes first, so that the remote namespaces are listed while node.Start checks the provider.
 	if err := k.sync(ctx); err != nil {
@@ -248,7 +249,8 @@ func (k *kubelet) sync(ctx context.Context) error {
 	return k.mirror.Sync(ctx)
 }
 
-// remap requests a sync of syncOnRequest without waiting for it. Requests that are pending at the same time are merged.
+// remap makes syncOnRequest call sync, for example after the NamespaceMap changed. It does not wait for that call.
+// Calls of remap before it are merged.
 func (k *kubelet) remap() {
 	select {
 	case k.remapped <- struct{}{}:
@@ -256,7 +258,8 @@ func (k *kubelet) remap() {
 	}
 }
 
-// syncOnRequest calls sync once remap requests it. It returns nil when the context ends, and an error when sync fails.
+// syncOnRequest calls sync each time that remap requests it. It returns nil when the context ends, and an error when
+// sync fails.
 func (k *kubelet) syncOnRequest(ctx context.Context) error {
 	for {
 		select {

@@ -42,7 +42,8 @@ type clients struct {
 	audience string
 }
 
-// local returns the configuration of clients of the local cluster. It fails if the kubeconfig file cannot be read.
+// local returns the configuration of clients of the local cluster. It fails if the kubeconfig file, or without one the
+// ServiceAccount of the pod, cannot be read.
 func local(options *Options) (*rest.Config, error) {
 	return remote.Local(options.Kubeconfig, "federation-virtual-kubelet")
 }
@@ -112,8 +113,9 @@ func configOf(identity *remote.Identity, options *Options) (*rest.Config, error)
 // the tenant namespace or the kind of credentials in the identity changed.
 var errMoved = errors.New("the connection settings of the provider changed")
 
-// watchIdentity reads the files of the identity periodically. It returns errMoved when one of the settings changed for
-// which the clients must be created again, and nil when the context ends. Clients read renewed credentials themselves.
+// watchIdentity reads the files of the identity in dir at intervals of identityCheck. It returns errMoved when one of
+// the settings changed for which the clients must be created again, and nil when the context ends. Clients read renewed
+// credentials themselves.
 func watchIdentity(ctx context.Context, identity *remote.Identity, dir string, clock clock.WithTicker) error {
 	ticker := clock.NewTicker(identityCheck)
 	defer ticker.Stop()
@@ -150,8 +152,8 @@ func tuned(config *rest.Config, options *Options) *rest.Config {
 	return config
 }
 
-// check returns the version of the provider's API server, and reads the ResourceOffer of the virtual node. It fails if
-// the API server or its federation API is unavailable, or if the consumer may not read the offer.
+// check returns the version of the provider's API server. It also reads the ResourceOffer that the VirtualNode names,
+// if any, so that it fails if the federation API is unavailable or the consumer may not read the offer.
 func (c *clients) check(ctx context.Context, vn *v1alpha1.VirtualNode) (string, error) {
 	version, err := c.remote.Core.Discovery().ServerVersionWithContext(ctx)
 	if err != nil {

@@ -34,7 +34,7 @@ type informers struct {
 	// mappings are the AddressMappings for the provider; nil without an installation namespace.
 	mappings cache.SharedIndexInformer
 
-	// The listers are kept because each call of Lister() allocates a new one.
+	// The listers are fields because each call of Lister() of an informer allocates a new one.
 	virtualNodeLister federationlisters.VirtualNodeNamespaceLister
 	clusterInfoLister federationlisters.ClusterInfoLister
 	// lastPatch is the offloading patch that the last call of patch read from the VirtualNode.
@@ -174,20 +174,20 @@ func (i *informers) clusterInfo() *v1alpha1.ClusterInfo {
 	return info
 }
 
-// deciding returns the cluster's VirtualNode whose reflection policy applies to all its virtual nodes, or nil if the
-// cluster has no VirtualNode.
+// deciding returns, of the VirtualNodes for the provider with this cluster id, the one whose reflection policy applies
+// to all of them; nil if there is none.
 func (i *informers) deciding(clusterID string) *v1alpha1.VirtualNode {
 	// A lister of an informer returns no errors.
 	all, _ := i.virtualNodeLister.List(labels.Everything())
 	return reflection.DecidingVirtualNode(all, clusterID)
 }
 
-// isOf reports whether a Node is a virtual node of a cluster.
+// isOf reports whether the Node with this name represents the provider with this cluster id.
 func (i *informers) isOf(clusterID, node string) bool {
 	return slices.Contains(i.nodes(clusterID), node)
 }
 
-// nodes returns the names of the virtual nodes of a cluster.
+// nodes returns the names of the virtual nodes that represent the provider with this cluster id.
 func (i *informers) nodes(clusterID string) []string {
 	// A lister of an informer returns no errors.
 	all, _ := i.virtualNodeLister.List(labels.Everything())

@@ -16,7 +16,8 @@ import (
 // byAddress is the name of the index of AddressMappings by spec.address.
 const byAddress = "address"
 
-// mapped returns the addresses to which AddressMappings map an address for the provider, sorted.
+// mapped returns the addresses in spec.mapped of the provider's AddressMappings whose spec.address is this address,
+// sorted.
 func (i *informers) mapped(address string) []string {
 	parsed, err := netip.ParseAddr(address)
 	if i.mappings == nil || err != nil {

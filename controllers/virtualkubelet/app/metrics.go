@@ -12,7 +12,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/pods"
 )
 
-// Metrics are the metrics of a virtual kubelet's own packages; client-go registers others.
+// Metrics are the metrics that the packages of the virtual kubelet define; client-go registers further ones.
 type Metrics struct {
 	node   *node.Metrics
 	pods   *pods.Metrics

@@ -55,12 +55,12 @@ type Options struct {
 	// tunnel, at the address that an AddressMapping maps it to.
 	ConsumerAPIServerThroughTunnel bool
 	// RefusedEndpoints are CIDRs whose addresses are refused if the provider reports them for remote pods, in addition to
-	// the CIDRs in the ClusterInfo. They have no effect with a tunnel.
+	// the CIDRs that netmap.NewAddressFilter reads from the ClusterInfo. They have no effect with a tunnel.
 	RefusedEndpoints []string
 	// Profiling enables /debug/pprof on the kubelet API.
 	Profiling bool
-	// Dial opens connections to the provider. Nil means the dialer of package remote, which rejects addresses of this
-	// machine.
+	// Dial opens connections to the provider. Nil means the dialer of package remote, which refuses the addresses that
+	// checkAddress in that package names, for example addresses of this machine.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	Logs *logs.Options
 }
@@ -129,8 +129,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		&o.RefusedEndpoints,
 		flagRefusedEndpoints,
 		o.RefusedEndpoints,
-		"CIDRs whose addresses are refused for pods on the provider, in addition to the CIDRs of this cluster's "+
-			"nodes, pods and Services. They have no effect with networking None or Tunnel.",
+		"CIDRs in which addresses that the provider reports for pods are refused, in addition to the ranges of "+
+			"nodes, pods, Services and API servers in ClusterInfo local, except ranges of pods whose source is Pod. "+
+			"They have no effect with networking None or Tunnel.",
 	)
 	flags.BoolVar(
 		&o.Profiling,
@@ -149,26 +150,26 @@ func (o *Options) Validate() []error {
 		{"foreign-cluster", o.ForeignCluster}, {"consumer-name", o.ConsumerName},
 	} {
 		if len(validation.IsDNS1123Subdomain(flag.value)) > 0 {
-			errs = append(errs, fmt.Errorf("--%s %q is not the name of an object", flag.name, flag.value))
+			errs = append(errs, fmt.Errorf("--%s %q is not a valid name of an object", flag.name, flag.value))
 		}
 	}
 	if o.InstallationNamespace != "" && len(validation.IsDNS1123Label(o.InstallationNamespace)) > 0 {
 		errs = append(
-			errs, fmt.Errorf("--installation-namespace %q is not the name of a namespace", o.InstallationNamespace),
+			errs, fmt.Errorf("--installation-namespace %q is not a valid name of a namespace", o.InstallationNamespace),
 		)
 	}
 	for _, flag := range []struct{ name, value string }{
 		{"cluster-id", o.ClusterID}, {"remote-cluster-id", o.RemoteClusterID},
 	} {
 		if flag.value == "" || len(validation.IsValidLabelValue(flag.value)) > 0 {
-			errs = append(errs, fmt.Errorf("--%s %q is not the id of a cluster", flag.name, flag.value))
+			errs = append(errs, fmt.Errorf("--%s %q is not a valid id of a cluster", flag.name, flag.value))
 		}
 	}
 	if net.ParseIP(o.NodeIP) == nil {
 		errs = append(errs, fmt.Errorf("--node-ip %q is not an IP address", o.NodeIP))
 	}
 	if o.Port < 1 || o.Port > 65535 {
-		errs = append(errs, fmt.Errorf("--port %d is not a port", o.Port))
+		errs = append(errs, fmt.Errorf("--port %d is not between 1 and 65535", o.Port))
 	}
 	if o.IdentityDir == "" {
 		errs = append(errs, errors.New("--identity-dir is missing"))

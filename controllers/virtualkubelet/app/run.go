@@ -25,8 +25,9 @@ import (
 )
 
 // Run runs a virtual kubelet until the context ends; the Node and its pods remain. It restarts the controllers when the
-// connection settings of the provider change, and waits for the Lease again after losing it. It passes every metric to
-// register. It fails if the options are invalid or a cluster cannot be connected to.
+// connection settings of the provider change, and waits for the Lease of the leader election again after losing it. It
+// passes every metric to register. It fails if --consumer-api-server is invalid, a client of either cluster cannot be
+// created, the port of the kubelet API is in use, or the VirtualNode does not exist.
 func Run(ctx context.Context, options *Options, register func(metrics.Registerable) error) error {
 	ctx = logging.WithoutBodies(ctx)
 	node.LogQuietly()
@@ -72,7 +73,7 @@ func newAuth(ctx context.Context, options *Options) (*server.Auth, error) {
 }
 
 // runOnce runs the controllers and the kubelet API. It returns nil when the context ends, errMoved when the connection
-// settings of the provider change, and leader.ErrLost when the Lease is lost.
+// settings of the provider change, and leader.ErrLost when the Lease of the leader election is lost.
 func runOnce(ctx context.Context, options *Options, own *Metrics, auth *server.Auth) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(int(options.Port))))
 	if err != nil {
@@ -98,7 +99,8 @@ func runOnce(ctx context.Context, options *Options, own *Metrics, auth *server.A
 	return nil
 }
 
-// serve serves the kubelet API until the context ends. It fails if the serving certificate cannot be read or created.
+// serve serves the kubelet API until the context ends. It fails if the serving certificate cannot be read or created,
+// or if the listener fails.
 func (k *kubelet) serve(ctx context.Context, listener net.Listener, auth *server.Auth) error {
 	certificate, err := server.Certificate(
 		k.options.CertFile,
