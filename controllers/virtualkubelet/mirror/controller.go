@@ -54,7 +54,8 @@ type Config struct {
 	// Served watches whether the local cluster serves the ServiceExport API; nil means that no Service is exported.
 	Served     *mcs.Served
 	Namespaces Namespaces
-	// VirtualNode returns the VirtualNode whose reflection policy applies; nil if the provider has no VirtualNode.
+	// VirtualNode returns the VirtualNode whose reflection policy applies to all virtual nodes of the provider; nil if
+	// there is no VirtualNode for the provider.
 	VirtualNode func() *v1alpha1.VirtualNode
 	Recorder    record.EventRecorder
 	Metrics     *Metrics
@@ -73,7 +74,7 @@ type Controller struct {
 	mu sync.RWMutex
 	// namespaces has the reflected namespaces, by local name.
 	namespaces map[string]reflectedNamespace
-	// policies are the reflection policies last read from the VirtualNode; nil before the first read.
+	// policies is spec.reflection as last read from the VirtualNode; nil before the first read.
 	policies *v1alpha1.VirtualNodeReflection
 	// networked is true if pods of the consumer and of the provider can reach each other.
 	networked bool
@@ -113,7 +114,7 @@ type reflector interface {
 	// original returns the local object whose reflected object has this name and UID, or nil if the caches have none.
 	original(copied string, uid types.UID) runtime.Object
 	// reconcile creates, updates or deletes the reflected object of one local object. It returns the time after which to
-	// call it again; zero means that only an event requires that.
+	// call it again; zero means that it is called again only after an event.
 	reconcile(ctx context.Context, key reflectionKey) (time.Duration, error)
 }
 
@@ -323,8 +324,8 @@ func (c *Controller) enqueue(one reflector) {
 	}
 }
 
-// reconcile reconciles one object, unless its namespace is not reflected, its caches are not filled or the provider is
-// unreachable. When that changes, all objects are enqueued again.
+// reconcile reconciles one object if its namespace is reflected, the caches of its kind are filled and the provider is
+// reachable. Otherwise it does nothing: once all three are true, the object is enqueued again.
 func (c *Controller) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	c.mu.RLock()
 	one := c.namespaces[key.Namespace].kinds[key.resource]

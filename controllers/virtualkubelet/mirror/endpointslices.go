@@ -85,7 +85,8 @@ type endpointSlices struct {
 	*objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]
 	services  *objects[*corev1.Service, *corev1.Service]
 	following cache.ResourceEventHandlerRegistration
-	// ending is the time since which pods of both clusters cannot reach each other; nil while they can.
+	// ending is when the reflection ended because pods of both clusters can no longer reach each other; nil while they
+	// can.
 	ending atomic.Pointer[time.Time]
 }
 
@@ -132,7 +133,8 @@ func (o *endpointSlices) isReflected(slice *discoveryv1.EndpointSlice) bool {
 		translate.ReflectsEndpoints(r.policy(o.services.resource), r.policy(o.resource), service, slice)
 }
 
-// turn sets whether pods of both clusters reach each other, and reports whether that changed.
+// turn starts or ends the reflection of slices: networked is true if pods of both clusters can reach each other. It
+// reports whether networked differs from the last call.
 func (o *endpointSlices) turn(networked bool) bool {
 	if networked == (o.ending.Load() == nil) {
 		return false
@@ -157,7 +159,7 @@ func (withdrawn) reconcile(context.Context, reflectionKey) (time.Duration, error
 	return 0, nil
 }
 
-// turn applies Controller.networked to the reflector of a namespace's EndpointSlices.
+// turn starts or ends the reflection of a namespace's EndpointSlices according to Controller.networked.
 func (c *Controller) turn(running reflectedNamespace) {
 	name := endpointSlicesName
 	switch one := running.kinds[name].(type) {

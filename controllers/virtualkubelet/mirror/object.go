@@ -23,9 +23,9 @@ import (
 
 // Reasons of events on local objects that are not reflected or whose reflected objects are outdated.
 const (
-	// ReasonReflectionConflict means that the remote namespace has an object of this name that was not reflected by this
-	// cluster, and that is not changed. Delete or rename one of the two objects: the reflection is retried within half a
-	// minute.
+	// ReasonReflectionConflict means that the remote namespace has an object of this name that is not a reflected object
+	// of this cluster. The object on the provider is not changed. Delete or rename one of the two objects: the reflection
+	// is retried within half a minute.
 	ReasonReflectionConflict = "ReflectionConflict"
 	// ReasonReflectionRefused means that the object or its status is too large, or that an API server refuses it, for
 	// example by a policy or a quota. The message has the cause; the reflection is retried.
@@ -235,8 +235,9 @@ func (o *objects[L, C]) delete(ctx context.Context, key reflectionKey, existing 
 	return nil
 }
 
-// refused records an event if the provider refused a request, and returns an error with the object's key, so that it is
-// retried. It returns nil if the remote namespace is being deleted.
+// refused handles the error of a request to create or update a reflected object; doing is "creating" or "updating". It
+// records an event if the provider refused the request, and returns an error, so that the object is retried. It returns
+// nil if the remote namespace is being deleted.
 func (o *objects[L, C]) refused(key reflectionKey, local L, doing string, err error) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -272,7 +273,8 @@ func trimOriginal(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimCopy drops the managed fields of a reflected object. An update must send all other fields back.
+// trimCopy drops the managed fields of a reflected object. Other fields remain, because an update would remove those
+// that it does not send.
 func trimCopy(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)

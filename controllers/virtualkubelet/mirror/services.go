@@ -63,7 +63,7 @@ func (o *services) run(ctx context.Context) {
 type exportsOf struct {
 	controller *Controller
 	namespace  string
-	// changed is called when the cache of ServiceExports was filled or the API is no longer served.
+	// changed is called when the cache of ServiceExports is filled, and when the local cluster does not serve their API.
 	changed func()
 
 	mu sync.RWMutex
