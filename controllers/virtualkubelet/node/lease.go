@@ -20,8 +20,8 @@ import (
 	"liqo.io/federation/controllers/leader"
 )
 
-// Terms are the times of the leader election among the replicas of a node's virtual kubelet. The duration of its Lease
-// is that of the Lease of a Node, 40 seconds.
+// Terms are the times of the leader election among the replicas of a node's virtual kubelet. Its Lease has the same
+// duration as the Lease of a Node, 40 seconds.
 var Terms = leader.Terms{
 	Name:  "federation-virtual-kubelet",
 	Lease: 40 * time.Second,

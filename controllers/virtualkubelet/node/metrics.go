@@ -5,7 +5,7 @@ package node
 
 import "k8s.io/component-base/metrics"
 
-// Metrics are the metrics of the checks of the provider.
+// Metrics has the metric of the checks whether the provider is reachable.
 type Metrics struct {
 	reachable *metrics.Gauge
 }

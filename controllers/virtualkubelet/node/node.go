@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// checkInterval is the time between two checks of the provider, recheckInterval the time from a failed check to the
-	// next one, and checkTimeout the timeout of one check.
+	// checkInterval is the time between two checks whether the provider is reachable, recheckInterval the time from a
+	// failed check to the next one, and checkTimeout the timeout of one check.
 	checkInterval   = 10 * time.Second
 	recheckInterval = 2 * time.Second
 	checkTimeout    = 5 * time.Second
@@ -44,7 +44,7 @@ const (
 	ReasonProviderDenies = "ProviderDenies"
 )
 
-// Config has the endpoint and the callbacks of a Node.
+// Config has the parameters of New.
 type Config struct {
 	// Provider is the name of the provider's ForeignCluster. Address and Port are the endpoint of the virtual kubelet's
 	// API.
@@ -62,7 +62,7 @@ type Config struct {
 }
 
 // Node computes the Node object of one VirtualNode, with the VirtualNode's resources and labels. The condition Ready
-// has the result of the checks of the provider.
+// has the result of the checks whether the provider is reachable.
 type Node struct {
 	Config
 	// changed receives a value when the Node object must be written.
@@ -77,15 +77,15 @@ type Node struct {
 
 var _ vknode.NodeProvider = (*Node)(nil)
 
-// New returns a Node. The caller calls Start and then Run to check the provider.
+// New returns a Node. The caller calls Start and then Run, which check whether the provider is reachable.
 func New(config Config) *Node { return &Node{Config: config, changed: make(chan struct{}, 1)} }
 
 // Ping implements vknode.NodeProvider. It fails only when the context ended, because the condition Ready reports an
 // unreachable provider.
 func (n *Node) Ping(ctx context.Context) error { return ctx.Err() }
 
-// NotifyNodeStatus implements vknode.NodeProvider. It calls notify with every changed Node object until the context
-// ends.
+// NotifyNodeStatus implements vknode.NodeProvider. In a goroutine, it calls notify with every changed Node object until
+// the context ends.
 func (n *Node) NotifyNodeStatus(ctx context.Context, notify func(*corev1.Node)) {
 	go func() {
 		for {
