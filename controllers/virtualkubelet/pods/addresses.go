@@ -103,8 +103,9 @@ func (n *Network) Changed() bool {
 	return true
 }
 
-// ToRemote returns the address at which the provider reaches a local address; false if the provider cannot reach it. An
-// AddressMapping takes precedence over the pod network that contains the address.
+// ToRemote returns the address at which the provider reaches a local address. With a tunnel, an AddressMapping takes
+// precedence over the pod network that contains the address, and ToRemote returns false if neither has it. Without a
+// tunnel, it returns the address itself and true.
 func (n *Network) ToRemote(address string) (string, bool) {
 	current := n.state()
 	if current.tunnel == nil {

@@ -40,10 +40,11 @@ const (
 	evictionGrace = 30 * time.Second
 
 	// unobservedCheck is the time between two reads, from the provider's API server, of a shadow pod that was deleted
-	// before the cache received it.
+	// before the cache received it, and the time after which a pod is retried that waits for the deletion of finished
+	// shadow pods.
 	unobservedCheck = 2 * time.Second
-	// unobservedGrace is the time after its creation at which a shadow pod that is not in the cache is read from the
-	// provider's API server.
+	// unobservedGrace is the age at which a shadow pod that the cache has not received is read from the provider's API
+	// server.
 	unobservedGrace = 10 * time.Second
 	// leavingCheck is the time between two reconciles of a pod that is being deleted and whose namespace was unoffloaded.
 	leavingCheck = 10 * time.Second
@@ -51,7 +52,8 @@ const (
 	// virtual nodes are not watched, so no event reports that the name is free again.
 	conflictRetry = 30 * time.Second
 
-	// movesPerSecond is the rate of status writes that change only the address of the virtual kubelet.
+	// movesPerSecond is the maximum number per second of status writes that change only the address of the virtual
+	// kubelet.
 	movesPerSecond = 50
 
 	firstRetry, lastRetry = 100 * time.Millisecond, 30 * time.Second
@@ -106,8 +108,8 @@ type Config struct {
 	ConsumerAPIThroughTunnel bool
 	// Audience is the audience of tokens for projected volumes that specify none. Empty means the API server's default.
 	Audience string
-	// OfferedNode returns the name of the provider's node that the virtual node represents, or empty if it represents
-	// several. Nil means always empty.
+	// OfferedNode returns the name of the provider's node that the virtual node represents, or empty if it represents the
+	// offer as a whole. Nil means always empty.
 	OfferedNode func() string
 }
 
@@ -124,7 +126,7 @@ type Controller struct {
 	// lastPatch and lastAllowed are the results of Patch and APIAccessAllowed at the last call of Refresh.
 	lastPatch   *v1alpha1.OffloadingPatch
 	lastAllowed bool
-	// tidying is held while tidy runs. tidied is when tidy last requested deletions.
+	// tidying is held while tidy deletes finished shadow pods. tidied is when tidy last requested deletions.
 	tidying sync.Mutex
 	tidied  time.Time
 }
@@ -204,8 +206,8 @@ func (c *Controller) Events() remotens.Events {
 	}
 }
 
-// LocalEvents returns the event handler for the local pods of the node. Status writes of other clients enqueue a pod
-// too, so that they are overwritten.
+// LocalEvents returns the event handler for the local pods of the node. A pod is also enqueued when another client
+// writes its status, so that the controller overwrites that status.
 func (c *Controller) LocalEvents() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -284,8 +286,8 @@ func (c *Controller) shadow(t *remotens.Namespace, key cache.ObjectName) *v1alph
 	return nil
 }
 
-// setReadyAt sets the time at which a remote pod became ready, unless it is set. The zero time resets it, for a remote
-// pod that is not ready.
+// setReadyAt sets the time at which a remote pod became ready, unless that time is set already. If at is zero, it
+// clears the time, for a remote pod that is not ready.
 func (c *Controller) setReadyAt(key cache.ObjectName, at time.Time) {
 	c.states.change(key, func(s *podState) {
 		if at.IsZero() || s.local.readyAt.IsZero() {

@@ -26,7 +26,7 @@ const (
 	// request a larger quota: docs/quotas.md.
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonProviderConflict means that the remote namespace has a ShadowPod of this name that belongs to another virtual
-	// node, and that is not changed. Delete or rename one of the two pods.
+	// node. The ShadowPod is not changed. Delete or rename one of the two pods.
 	ReasonProviderConflict = "ProviderConflict"
 )
 
@@ -43,7 +43,7 @@ func (c *Controller) awaitConsumerAPI(ctx context.Context, pod *corev1.Pod) erro
 }
 
 // create creates the shadow pod of a pod and sends the pod's tokens. If the provider refuses the shadow pod, it writes
-// the reason to the status of the pod, which is retried.
+// the reason to the status of the pod, and the creation is retried.
 func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, t *remotens.Namespace) error {
 	to := c.destination()
 	if _, ok := c.consumerAPIAddress(c.To.ConsumerAPI); !ok && translate.ReachesConsumerAPI(pod, to) {
@@ -111,8 +111,8 @@ func (c *Controller) owns(shadow *v1alpha1.ShadowPod) bool {
 }
 
 // refused handles an error of the creation of a shadow pod. If the provider refused the shadow pod, it writes the
-// reason to the status of the pod. It returns the error, so that the pod is retried with backoff, unless it deletes
-// finished shadow pods because the provider has too many.
+// reason to the status of the pod. It returns the error, so that the pod is retried with backoff. If the provider has
+// too many finished shadow pods and tidy deletes some, it returns nil and retries the pod after unobservedCheck.
 func (c *Controller) refused(ctx context.Context, pod *corev1.Pod, err error) error {
 	var statusErr error
 	switch key := cache.MetaObjectToName(pod); {

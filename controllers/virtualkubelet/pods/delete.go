@@ -20,7 +20,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// deleteOrphan deletes the shadow pod of a local pod that no longer exists, and the state of both.
+// deleteOrphan deletes the shadow pod of a local pod that no longer exists. It removes the podState once the shadow pod
+// is gone.
 func (c *Controller) deleteOrphan(ctx context.Context, key cache.ObjectName) error {
 	// A concurrent reconcile may have set the state again after LocalEvents dropped it.
 	c.states.dropLocal(key)
@@ -39,8 +40,8 @@ func (c *Controller) deleteOrphan(ctx context.Context, key cache.ObjectName) err
 	return nil
 }
 
-// ReasonLeftBehind of an event on a pod means that the pod was removed while the provider was unreachable. The remote
-// pod is deleted once the provider is reachable.
+// ReasonLeftBehind of an event on a pod means that the pod was removed while the provider was unreachable, because its
+// namespace was unoffloaded. The remote pod is deleted once the provider is reachable.
 const ReasonLeftBehind = "LeftBehind"
 
 // remove deletes the shadow pod of a local pod that is being deleted, and then removes the local pod. While the

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// tidiedAtOnce is the number of finished shadow pods that are deleted when the provider has too many: a tenth of its
-	// limit per consumer.
+	// tidiedAtOnce is the maximum number of finished shadow pods that are deleted when the provider has too many of this
+	// consumer. It is a tenth of the lowest limit that a provider applies.
 	tidiedAtOnce = 100
-	// tidyTimeout is how long pending deletions of finished shadow pods prevent further ones.
+	// tidyTimeout is how long pending deletions of finished shadow pods prevent further deletions.
 	tidyTimeout = 30 * time.Second
 )
 
@@ -67,9 +67,9 @@ type finished struct {
 	ended  time.Time
 }
 
-// tidy deletes the oldest finished shadow pods, and reports whether deletions are pending. Only logs are lost, since
-// the local pods have the final status. While earlier deletions are pending, it requests no further ones until
-// tidyTimeout has passed.
+// tidy deletes the oldest finished shadow pods, at most tidiedAtOnce, and reports whether deletions are pending. Only
+// logs are lost, since the local pods have the final status. While earlier deletions are pending, it requests no
+// further ones until tidyTimeout has passed.
 func (c *Controller) tidy(ctx context.Context) bool {
 	if !c.tidying.TryLock() {
 		return true
@@ -99,8 +99,8 @@ func (c *Controller) tidy(ctx context.Context) bool {
 	return len(all) > 0
 }
 
-// finished returns the shadow pods of this node that have ended and whose local pods have the final status. going
-// reports whether some finished shadow pods are being deleted.
+// finished returns the shadow pods of this node that have ended and whose local pods have the final status. going is
+// true if any finished shadow pod is being deleted; all omits these.
 func (c *Controller) finished() (all []finished, going bool) {
 	for namespace, e := range c.Namespaces.All() {
 		if e.Namespace == nil {

@@ -32,7 +32,8 @@ const leftoversRetry = 30 * time.Second
 // Leftovers deletes shadow pods that belong to deleted virtual nodes, because a virtual kubelet may end while the
 // provider is unreachable. Of the virtual kubelets of a provider, one does this for all.
 type Leftovers struct {
-	// to has the labels of reflected objects, and remote is the client of the provider.
+	// to has the labels that select the consumer's shadow pods, and the name of this virtual node. remote is the client of
+	// the provider.
 	to     translate.Destination
 	remote versioned.Interface
 	// nodes returns the names of the provider's virtual nodes. It reads them from the API server, since the shadow pods of
@@ -64,8 +65,7 @@ func NewLeftovers(
 	}
 }
 
-// Check requests that Run deletes shadow pods of deleted virtual nodes in the remote namespaces of these local
-// namespaces.
+// Check makes Run delete the shadow pods of deleted virtual nodes in the remote namespaces of these local namespaces.
 func (l *Leftovers) Check(namespaces ...string) {
 	l.mu.Lock()
 	l.pending.Insert(namespaces...)
@@ -77,7 +77,7 @@ func (l *Leftovers) Check(namespaces ...string) {
 }
 
 // SetNodes sets the names of the provider's virtual nodes. If one of the previous names is missing, it calls Check for
-// all namespaces.
+// all namespaces in the NamespaceMap.
 func (l *Leftovers) SetNodes(names []string) {
 	now := sets.New(names...)
 	l.mu.Lock()
@@ -128,7 +128,8 @@ func (l *Leftovers) Run(ctx context.Context) {
 	}
 }
 
-// sweep deletes the shadow pods of deleted virtual nodes in one remote namespace. It does nothing if remote is nil.
+// sweep deletes the shadow pods of deleted virtual nodes in one remote namespace. It does nothing if remote is nil, or
+// if nodes does not return this virtual node.
 func (l *Leftovers) sweep(ctx context.Context, remote *remotens.Namespace) error {
 	if remote == nil {
 		return nil

@@ -18,8 +18,9 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// ReasonProviderNodeLost of an event on a pod means that the provider evicted the remote pod from a lost node, which
-// cannot report its end. See docs/pods.md#when-a-node-of-the-provider-is-lost.
+// ReasonProviderNodeLost of an event on a pod means that the provider deletes the remote pod, but its node has not
+// reported in time that the containers ended, for example because the node failed. The local pod is deleted, so that
+// its controller replaces it. See docs/pods.md#when-a-node-of-the-provider-is-lost.
 const ReasonProviderNodeLost = "ProviderNodeLost"
 
 // lostGrace is the time after the end of the grace period of a deleted remote pod at which the pod counts as lost if it

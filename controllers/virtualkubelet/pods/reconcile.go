@@ -110,8 +110,8 @@ func (c *Controller) permitted(pod *corev1.Pod) *corev1.Pod {
 }
 
 // unoffloadedStatus returns the status of a pod whose namespace is not offloaded to the provider. A pod that ran
-// becomes not ready at once, and fails after evictionGrace. Before, the offloading controller can evict it, so that its
-// controller replaces it and no failed pod remains.
+// becomes not ready at once, and fails after evictionGrace. Until then, the offloading controller can evict the pod, so
+// that the pod's controller replaces it and no failed pod remains.
 func (c *Controller) unoffloadedStatus(key cache.ObjectName, pod *corev1.Pod, message string) corev1.PodStatus {
 	var since time.Time
 	c.states.change(key, func(s *podState) {

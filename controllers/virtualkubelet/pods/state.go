@@ -16,7 +16,7 @@ import (
 
 // podState is the state of one local pod and its shadow pod that is not in the caches.
 type podState struct {
-	// local is dropped when the local pod is deleted, and shadow when the shadow pod is deleted, which may be later.
+	// local is cleared when the local pod is deleted, and shadow when the shadow pod is deleted, which may be later.
 	local  localState
 	shadow shadowState
 }
@@ -71,7 +71,7 @@ type deletion struct {
 // ending is a remote pod that is being deleted while its local pod is not.
 type ending struct {
 	uid types.UID
-	// since is when this was first observed, by the local clock.
+	// since is when the controller first observed that the remote pod is being deleted, by the local clock.
 	since time.Time
 	// givenUp is true after the local pod was deleted because the remote pod did not end in time.
 	givenUp bool
@@ -90,7 +90,7 @@ type blockReason int
 const (
 	// overQuota means that the consumer's quota on the provider does not suffice for the pod.
 	overQuota blockReason = iota
-	// tooManyFinished means that the provider has reached its limit of finished shadow pods.
+	// tooManyFinished means that the provider has as many finished shadow pods of the consumer as its limit allows.
 	tooManyFinished
 	blockReasons
 )
@@ -100,8 +100,8 @@ const (
 type states struct {
 	mu    sync.Mutex
 	byKey map[cache.ObjectName]*podState
-	// blocked is the index of byKey by blockReason. triedAt is when blocked pods were last retried, or will be next if it
-	// is in the future.
+	// blocked has, for each blockReason, the keys of the pods that the provider refuses for it. triedAt is when pods that
+	// are blocked for the reason were last retried; if it is in the future, it is when they are retried next.
 	blocked [blockReasons]sets.Set[cache.ObjectName]
 	triedAt [blockReasons]time.Time
 }

@@ -97,8 +97,9 @@ func (c *Controller) consumerAPIAddress(api translate.ConsumerAPI) (string, bool
 }
 
 // refreshTokens ensures that the remote namespace has the Secret with the tokens of a pod, and replaces it before the
-// tokens expire. It does nothing if the shadow pod names no such Secret, or if the pause after a delivery or a refused
-// request has not passed.
+// tokens expire. It does nothing if the shadow pod names no such Secret or the pod may not use the consumer's API
+// server. If the tokens are not due for renewal, or tokenPause, deliveryPause or accountPause has not passed, it only
+// enqueues the pod for that time.
 func (c *Controller) refreshTokens(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -156,8 +157,8 @@ func (c *Controller) setDelivery(key cache.ObjectName, pod types.UID, pause time
 	c.states.change(key, func(s *podState) { s.local.delivery = &delivery{pod: pod, until: until} })
 }
 
-// refreshLastTokens renews the tokens of a pod that is being deleted, because its grace period can be longer than their
-// lifetime.
+// refreshLastTokens calls refreshTokens for a pod that is being deleted, because the grace period can be longer than
+// the lifetime of the tokens. It does nothing if the remote namespace has no Secret with the tokens.
 func (c *Controller) refreshLastTokens(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -172,7 +173,7 @@ func (c *Controller) refreshLastTokens(
 }
 
 // issue requests the tokens of a pod, bound to it, from the local API server, and returns the Secret for the provider.
-// It fails if the API server refuses one of them.
+// It fails if the request for one of the tokens fails.
 func (c *Controller) issue(
 	ctx context.Context,
 	pod *corev1.Pod,
@@ -223,8 +224,8 @@ func (c *Controller) deliver(ctx context.Context, existing *translate.RemoteToke
 	return nil
 }
 
-// reportTokenError records an event if the local API server or the provider refused the tokens of a pod. It always
-// returns err, so that the pod is retried.
+// reportTokenError records an event if the local API server or the provider refused the tokens of a pod that is older
+// than tokenGrace. It always returns err, so that the pod is retried.
 func (c *Controller) reportTokenError(pod *corev1.Pod, err error) error {
 	if c.Clock.Since(pod.CreationTimestamp.Time) < tokenGrace {
 		return err

@@ -18,17 +18,18 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// refusedParts are the changes of a pod that the provider refused: new ephemeral containers, with a message for their
-// status, and a resize, with its error. Empty and nil mean none.
+// refusedParts are the changes of a pod that the provider refused: containers are the new ephemeral containers, message
+// is the message for their status, and resize is the error of a resize. Empty and nil mean none.
 type refusedParts struct {
 	containers []corev1.EphemeralContainer
 	message    string
 	resize     error
 }
 
-// update sends the changes of a local pod to its shadow pod. Changes that the provider refuses do not prevent the
-// others: it returns invalid ephemeral containers, which are not retried, and a refused resize. It fails, so that the
-// pod is retried, if a resize is refused, ephemeral containers are forbidden or a request fails otherwise.
+// update sends the changes of a local pod to its shadow pod, whose last known state is seen. Changes that the provider
+// refuses do not prevent the others: it returns invalid ephemeral containers, which are not retried, and a refused
+// resize. It fails, so that the pod is retried, if a resize is refused, ephemeral containers are forbidden or a request
+// fails otherwise.
 func (c *Controller) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) (refusedParts, error) {
 	key := cache.MetaObjectToName(pod)
 	desired := translate.ShadowPod(pod, seen.Namespace, c.destination(), c.Patch())

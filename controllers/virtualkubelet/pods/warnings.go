@@ -23,8 +23,8 @@ func (c *Controller) warn(key cache.ObjectName, event *corev1.Event) {
 }
 
 // about reports whether an event is about the remote pod or the shadow pod of a local pod, and not about an earlier one
-// of the same name. While the remote pod is not cached, about compares only the UID of the local pod that the shadow
-// pod has.
+// of the same name. While the remote pod is not cached, about does not compare the UID in an event about a pod; it
+// returns true if the cached shadow pod names the UID of the local pod.
 func (c *Controller) about(key cache.ObjectName, pod *corev1.Pod, event *corev1.Event) bool {
 	t := c.Namespaces.State(key.Namespace).Namespace
 	if t == nil {
