@@ -59,10 +59,10 @@ type Events struct {
 	Warning func(key cache.ObjectName, event *corev1.Event)
 	// Tokens is called when the Secret with the tokens of a pod was created, changed or deleted.
 	Tokens func(key cache.ObjectName)
-	// Freed is called when a shadow pod releases quota. Tidied is called when a shadow pod is deleted that used no quota
-	// because it had ended.
+	// Freed is called when a shadow pod releases quota. Tidied is called when a shadow pod that had ended, and so used no
+	// quota, was deleted.
 	Freed, Tidied func()
-	// Synced is called once with the local namespace, when the caches are filled.
+	// Synced is called once with the name of the local namespace, when Namespace.Synced becomes true.
 	Synced func(namespace string)
 }
 
@@ -177,14 +177,15 @@ func usesQuota(obj any) bool {
 	return ok && shadow.Status.Phase == ""
 }
 
-// usesLess reports whether a shadow pod has released the larger resources that it had before a resize.
+// usesLess reports whether an update of a shadow pod released quota because a resize to smaller amounts is complete.
 func usesLess(old, obj any) bool {
 	before, ok1 := old.(*v1alpha1.ShadowPod)
 	shadow, ok2 := obj.(*v1alpha1.ShadowPod)
 	return ok1 && ok2 && before.Status.AllocatedResources != nil && shadow.Status.AllocatedResources == nil
 }
 
-// observeWarnings calls warning with warnings that occur after the initial list.
+// observeWarnings calls warning with the events of type Warning that occur after the initial list, and with the key
+// that Events.Warning describes.
 func (n *Namespace) observeWarnings(warning func(cache.ObjectName, *corev1.Event)) error {
 	if err := n.Warnings.SetTransform(trimEvent); err != nil {
 		return err

@@ -70,8 +70,8 @@ func (s *Set) All() map[string]State {
 	return result
 }
 
-// Sync starts and stops watches, so that they match the NamespaceMap, and calls Changed. It must not be called
-// concurrently. It fails if a watch cannot be started.
+// Sync starts and stops watches, so that they match the NamespaceMap, and calls Changed for each namespace whose state
+// changed. It must not be called concurrently. It fails if a watch cannot be started.
 func (s *Set) Sync(ctx context.Context) error {
 	maps, err := s.Maps.List(labels.Everything())
 	if err != nil {

@@ -68,8 +68,8 @@ func TrimRemotePod(obj any) (any, error) {
 	return trimmed, nil
 }
 
-// conditions returns equal conditions in shared memory. Conditions of different pods usually differ only in their
-// times, and are equal if the pods were created together.
+// conditions returns the conditions of a pod, which share memory with equal conditions of other pods. Conditions of
+// different pods usually differ only in their times, and are equal if the pods were created together.
 func conditions(all []corev1.PodCondition) []corev1.PodCondition {
 	result := slices.Clone(all)
 	for i := range result {
@@ -147,7 +147,8 @@ func containers(all []corev1.Container) []corev1.Container {
 	return result
 }
 
-// resizable returns the amounts of resources that a resize may change; nil if there are none.
+// resizable returns the amounts of the resources in podspec.Resizable, which a resize may change; nil if there are
+// none.
 func resizable(amounts corev1.ResourceList) corev1.ResourceList {
 	var kept corev1.ResourceList
 	for _, name := range podspec.Resizable {
