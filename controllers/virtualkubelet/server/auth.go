@@ -22,7 +22,7 @@ import (
 	"liqo.io/federation/controllers/clientca"
 )
 
-// Authorizer decides whether a user may send a request.
+// Authorizer authorizes requests.
 type Authorizer interface {
 	// Allowed reports whether the user is authorized for the attributes. It fails if the API server does not respond.
 	Allowed(ctx context.Context, requester user.Info, attributes authorizationv1.ResourceAttributes) (bool, error)
@@ -39,8 +39,8 @@ type Auth struct {
 }
 
 // NewAuth returns an Auth that uses the local API server: it authenticates tokens by TokenReviews and client
-// certificates by the cluster's CA, and authorizes by SubjectAccessReviews. It watches the ConfigMap of the CA until
-// the context ends, and fails if that cannot be read.
+// certificates by the cluster's CA, and authorizes by SubjectAccessReviews. It watches the ConfigMap with the CA until
+// the context ends, and fails if that ConfigMap cannot be read.
 func NewAuth(ctx context.Context, client kubernetes.Interface, nodeName string) (*Auth, error) {
 	authority, err := clientca.New(ctx, client)
 	if err != nil {
@@ -96,8 +96,9 @@ func (a *Auth) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// attributes returns the attributes by which a kubelet authorizes a request, with one difference: exec, attach and
-// port-forward always require the verb create, also over WebSocket, which starts with a GET request.
+// attributes returns the attributes by which a kubelet authorizes a request, with two differences: exec, attach and
+// port-forward always require the verb create, also over WebSocket, which starts with a GET request; and /pods requires
+// nodes/proxy, whereas a kubelet also accepts nodes/pods.
 func (a *Auth) attributes(r *http.Request) authorizationv1.ResourceAttributes {
 	verb := map[string]string{
 		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update",

@@ -32,7 +32,8 @@ const (
 )
 
 // Certificate returns the serving certificate from the files. If certFile is empty, it creates a self-signed
-// certificate for the host and the IP address, as a kubelet does. It fails if the files cannot be read.
+// certificate for the host and the IP address, as a kubelet does. It fails if the files cannot be read or the
+// certificate cannot be created.
 func Certificate(certFile, keyFile, host string, ip net.IP) (tls.Certificate, error) {
 	if certFile != "" {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)

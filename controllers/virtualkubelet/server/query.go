@@ -45,8 +45,8 @@ func logQuery(query url.Values) (url.Values, error) {
 	return result, nil
 }
 
-// streamQuery translates the parameters of exec and attach that select streams from the kubelet API's names to the API
-// server's. It fails if no stream is selected.
+// streamQuery returns the parameters of exec and attach that select streams and a terminal. Their names in the kubelet
+// API are input, output, error and tty; it returns the names in the API server's. It fails if no stream is selected.
 func streamQuery(query url.Values) (url.Values, error) {
 	result := url.Values{}
 	for kubelet, api := range map[string]string{"input": "stdin", "output": "stdout", "error": "stderr", "tty": "tty"} {

@@ -29,7 +29,7 @@ import (
 
 const (
 	reviewTimeout = 10 * time.Second
-	// The times for which responses are cached are the defaults of a kubelet.
+	// The times for which the results of reviews are cached have the defaults of a kubelet.
 	tokenTTL   = 2 * time.Minute
 	allowedTTL = 5 * time.Minute
 	deniedTTL  = 30 * time.Second
@@ -40,7 +40,7 @@ const (
 	// the reviews of all other tokens.
 	reviewsPerSecond = 10
 	reviewBurst      = 100
-	// maxReviews is the maximum number of cached responses, for tokens and for requests each.
+	// maxReviews is the maximum number of cached results of TokenReviews, and of SubjectAccessReviews.
 	maxReviews = 1024
 )
 
@@ -64,7 +64,8 @@ func newTokenReviews(client authenticationclient.TokenReviewInterface) authentic
 }
 
 // AuthenticateToken implements authenticator.Token. It returns false for a token that the API server rejects, and fails
-// with errTooManyReviews or if the TokenReview cannot be created. The context has the address of the client.
+// with errTooManyReviews or if the TokenReview cannot be created. The context must have the source of the request, see
+// withSource.
 func (t *tokenReviews) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	// The cache must not contain tokens, so it has their hashes.
 	key := sha256.Sum256([]byte(token))

@@ -11,7 +11,7 @@ import (
 )
 
 // summary returns the handler of /stats/summary. For each pod with a remote pod, it reports the start times of
-// containers and the usage of volumes. Usage alone reports CPU and memory.
+// containers and the usage of volumes. It reports neither CPU nor memory, which the type Usage serves.
 func summary(nodeName string, pods Pods, volumes *Volumes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		result := stats.Summary{Node: stats.NodeStats{NodeName: nodeName}, Pods: []stats.PodStats{}}

@@ -140,8 +140,8 @@ func (s *streams) container(
 	s.forward(w, r, remoteNamespace, pod.Name, subresource, query, upgrade)
 }
 
-// find returns the requested pod and its remote namespace. If either does not exist, it responds with 404 and returns
-// nil.
+// find returns the local pod that a request names, and its remote namespace. If either does not exist, it responds with
+// 404 and returns nil.
 func (s *streams) find(w http.ResponseWriter, r *http.Request) (*corev1.Pod, string) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("pod")
 	pod, remoteNamespace := s.pods.Find(namespace, name)

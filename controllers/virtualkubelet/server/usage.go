@@ -99,7 +99,7 @@ type Usage struct {
 	cached  map[types.UID]*podUsage
 }
 
-// podUsage is the usage of a pod that the provider reported last.
+// podUsage is the CPU and memory usage that the provider last reported for a pod.
 type podUsage struct {
 	*corev1.Pod
 	timestamp metav1.Time // of the metrics, by the provider's clock
@@ -133,7 +133,7 @@ func NewUsage(
 	}
 }
 
-// Handler returns the handler of /metrics/resource. It registers the collector and must be called only once.
+// Handler returns the handler of /metrics/resource. It registers u as the collector and must be called only once.
 func (u *Usage) Handler() http.Handler {
 	registry := metrics.NewKubeRegistry()
 	registry.CustomMustRegister(u)

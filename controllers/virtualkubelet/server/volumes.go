@@ -33,7 +33,7 @@ const (
 	volumesAge = 30 * time.Second
 	// maxVolumeReads is the maximum number of concurrent requests to the provider.
 	maxVolumeReads = 8
-	// maxPodStats is the maximum size of a response in bytes.
+	// maxPodStats is the maximum size, in bytes, of a response with the usage of the volumes of one pod.
 	maxPodStats = 1 << 20
 )
 
@@ -76,8 +76,8 @@ func volumeDesc(name, help string) *metrics.Desc {
 	return metrics.NewDesc("kubelet_volume_stats_"+name, help, perClaim, nil, metrics.ALPHA, "")
 }
 
-// ReadVolumes returns the usage of the volumes of a remote pod. It fails if the request fails or the response is not
-// valid JSON.
+// ReadVolumes returns the usage of the volumes of the remote pod with this namespace and name. It fails if the request
+// fails or the response is not valid JSON.
 type ReadVolumes func(ctx context.Context, namespace, name string) (*stats.PodStats, error)
 
 // NewReadVolumes returns a ReadVolumes that reads the subresource stats of shadow pods from the provider, at most
@@ -118,8 +118,8 @@ func NewVolumes(pods Pods, read ReadVolumes, clock clock.PassiveClock, logger kl
 	return &Volumes{pods: pods, read: read, clock: clock, logger: logger}
 }
 
-// Handler returns a handler that serves these metrics and the metrics of another gatherer. It registers the collector
-// and must be called only once.
+// Handler returns a handler that serves the usage of volumes, and the metrics of another gatherer. It registers v as
+// the collector and must be called only once.
 func (v *Volumes) Handler(others metrics.Gatherer) http.Handler {
 	registry := metrics.NewKubeRegistry()
 	registry.CustomMustRegister(v)
@@ -216,9 +216,9 @@ func claimsOf(pod *corev1.Pod) map[string]string {
 	return claims
 }
 
-// localVolumes returns the reported usage of a pod's volumes with claims, within maxBytes. A volume has the same name
-// in both clusters; the reference to the remote claim is replaced by the local claim. A volume that is reported twice
-// is returned once.
+// localVolumes returns the reported usage of a pod's volumes with claims, each amount at most maxBytes. claims maps the
+// names of volumes to the names of local claims. A volume has the same name in both clusters; the reference to the
+// remote claim is replaced by the local claim. A volume that is reported twice is returned once.
 func localVolumes(pod *corev1.Pod, claims map[string]string, reported *stats.PodStats) []stats.VolumeStats {
 	var volumes []stats.VolumeStats
 	seen := map[string]bool{}
