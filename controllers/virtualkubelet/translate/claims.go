@@ -46,7 +46,7 @@ func volumeError(reason, format string, args ...any) error {
 	return &VolumeError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// UsedClaim is a claim in the namespace of a pod that one of its volumes uses.
+// UsedClaim is a claim that a volume of a pod uses. It is in the namespace of the pod.
 type UsedClaim struct {
 	// Name is the name of the claim.
 	Name string
@@ -97,9 +97,9 @@ func BoundVolume(pod *corev1.Pod, used UsedClaim, claim *corev1.PersistentVolume
 	return claim.Spec.VolumeName, nil
 }
 
-// RemoteClaim returns the name of the provider's claim that stores the data of a bound local claim. It returns a
-// VolumeError if the volume is bound to another claim, or if its data is not stored in this namespace of the cluster
-// with this id.
+// RemoteClaim returns the name of the provider's claim that stores the data of a local claim, whose PersistentVolume is
+// the parameter bound. It returns a VolumeError if that volume is bound to another claim, or if its data is not stored
+// in the remote namespace with this name on the provider with this cluster id.
 func RemoteClaim(
 	claim *corev1.PersistentVolumeClaim, bound *corev1.PersistentVolume, clusterID, namespace string,
 ) (string, error) {

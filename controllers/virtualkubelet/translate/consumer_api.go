@@ -39,10 +39,10 @@ func ReachesConsumerAPI(pod *corev1.Pod, to Destination) bool {
 	return to.ConsumerAPI.Host != "" && podspec.UsesConsumerAPI(pod)
 }
 
-// redirectToConsumerAPI returns a copy of a pod's specification whose clients connect to the consumer's API server: its
-// token volumes use a Secret, and its host aliases and variables have the endpoint. It also returns the name of the
-// Secret, which is empty if the pod mounts no token. If the pod does not use that API server, it returns the
-// specification itself, unchanged. It must be applied before other translations, because the keys of the Secret are
+// redirectToConsumerAPI returns a copy of a pod's specification with which clients in the pod connect to the consumer's
+// API server: its token volumes use a Secret, and its host aliases and variables have the endpoint. It also returns the
+// name of the Secret, which is empty if the pod mounts no token. If the pod does not use that API server, it returns
+// the specification itself, unchanged. It must be applied before other translations, because the keys of the Secret are
 // derived from the positions of volumes.
 func redirectToConsumerAPI(pod *corev1.Pod, to Destination) (*corev1.PodSpec, string) {
 	if !ReachesConsumerAPI(pod, to) {
@@ -66,7 +66,8 @@ func redirectToConsumerAPI(pod *corev1.Pod, to Destination) (*corev1.PodSpec, st
 	return spec, secret
 }
 
-// useTokenSecret replaces the token sources of a volume by the Secret, and reports whether the volume had any.
+// useTokenSecret replaces the token sources of a volume by the Secret, and reports whether the volume had any. index is
+// the position of the volume in the pod, from which the keys of the Secret are derived.
 func useTokenSecret(volume *corev1.Volume, index int, secret string) bool {
 	if volume.Projected == nil {
 		return false
@@ -96,7 +97,7 @@ func keepTokenSecret(existing, desired *v1alpha1.ShadowPod) {
 	}
 }
 
-// aliases adds a host alias for the names of the API server that the pod has no alias for.
+// aliases adds a host alias with this address for those apiServerNames for which the pod has none.
 func aliases(own []corev1.HostAlias, address string) []corev1.HostAlias {
 	names := slices.DeleteFunc(slices.Clone(apiServerNames), func(name string) bool {
 		hasName := func(alias corev1.HostAlias) bool { return slices.Contains(alias.Hostnames, name) }
@@ -108,8 +109,8 @@ func aliases(own []corev1.HostAlias, address string) []corev1.HostAlias {
 	return append(own, corev1.HostAlias{IP: address, Hostnames: names})
 }
 
-// serviceEnv adds the variables with the endpoint of the API server, unless the container sets any of them. They are
-// first, so that later variables can refer to them.
+// serviceEnv adds the variables with the endpoint of the API server, unless the container sets the host or the port
+// itself. They come first, so that later variables can refer to them.
 func serviceEnv(own []corev1.EnvVar, host, port string) []corev1.EnvVar {
 	if slices.ContainsFunc(
 		own,

@@ -28,8 +28,8 @@ type View struct {
 func SameAddress(address string) (string, bool) { return address, true }
 
 // EndpointSlice returns the desired ShadowEndpointSlice of a local EndpointSlice, without the endpoints that run on the
-// provider; nil if no endpoint remains or the slice is not reflected. It omits nodes, zones and target references,
-// which have no meaning on the provider.
+// provider; nil if no endpoint remains or the slice is not reflected. It omits nodes, zones and target references of
+// endpoints, which have no meaning on the provider.
 func EndpointSlice(
 	local *discoveryv1.EndpointSlice,
 	namespace string,
@@ -98,8 +98,8 @@ func withDefaults(spec v1alpha1.ShadowEndpointSliceSpec) v1alpha1.ShadowEndpoint
 }
 
 // ReflectsEndpoints reports whether an EndpointSlice is reflected: its Service is reflected and is not the API
-// server's, and the policy for EndpointSlices selects the slice. A slice inherits the annotations of its Service,
-// because controllers create slices.
+// server's, and the policy for EndpointSlices selects the slice. Annotations of the Service that the slice does not
+// have apply to the slice, too, because controllers create most slices.
 func ReflectsEndpoints(services, slices Policy, service *corev1.Service, slice *discoveryv1.EndpointSlice) bool {
 	if service == nil || isKubernetes(service.Namespace, service.Name) || !services.Reflects(service) {
 		return false

@@ -38,7 +38,7 @@ func applyPatch(spec *corev1.PodSpec, patch *v1alpha1.OffloadingPatch) {
 	)
 }
 
-// join returns the terms of two pod affinities; both may be nil.
+// join returns a pod affinity with the terms of both; either may be nil.
 func join(own, more *corev1.PodAffinity) *corev1.PodAffinity {
 	if own == nil {
 		return more

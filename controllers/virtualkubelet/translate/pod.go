@@ -101,7 +101,8 @@ func podAnnotations(pod *corev1.Pod, excluded []string) map[string]string {
 }
 
 // podSpec returns the specification for a shadow pod. podspec.PodFields defines which fields are forwarded, and the
-// values of some are translated here. Selectors that need an excluded label are dropped.
+// values of some are translated here. Affinity terms and topology spread constraints that select by an excluded label
+// are dropped.
 func podSpec(local *corev1.Pod, from *corev1.PodSpec, excluded []string) corev1.PodSpec {
 	spec := podspec.Forward(from)
 	spec.Affinity = affinity(spec.Affinity, local, excluded)

@@ -80,7 +80,7 @@ func isForwarded(term *corev1.PodAffinityTerm, pod *corev1.Pod, apart bool) bool
 	return apart && (everywhere || slices.Contains(term.Namespaces, pod.Namespace))
 }
 
-// limitToNamespace limits a term to the pods of the pod's namespace. It returns false if the term needs an excluded
+// limitToNamespace limits a term to the pods of the pod's namespace. It returns false if the term names an excluded
 // label.
 func limitToNamespace(term *corev1.PodAffinityTerm, pod *corev1.Pod, excluded []string) bool {
 	term.Namespaces, term.NamespaceSelector = nil, nil
@@ -136,8 +136,8 @@ func selectByKeys(
 	}
 }
 
-// selectsBy reports whether a selector needs one of these labels. If no pod has the label, the selector matches no pods
-// or unintended ones.
+// selectsBy reports whether a selector names one of these labels. Without the label on any pod, the selector matches no
+// pods or unintended ones.
 func selectsBy(selector *metav1.LabelSelector, keys []string) bool {
 	if selector == nil {
 		return false

@@ -58,7 +58,8 @@ func Resizes(existing, desired *v1alpha1.ShadowPod) bool {
 	return podspec.Resize(old.Containers, spec.Containers) || podspec.Resize(old.InitContainers, spec.InitContainers)
 }
 
-// KeepResources removes the resources from a desired shadow pod, so that UpdateShadowPod keeps the existing ones.
+// KeepResources removes requests and limits from the containers of a desired shadow pod, so that UpdateShadowPod does
+// not change those of the existing one.
 func KeepResources(desired *v1alpha1.ShadowPod) {
 	for _, containers := range [][]corev1.Container{desired.Spec.Pod.Containers, desired.Spec.Pod.InitContainers} {
 		for i := range containers {

@@ -9,8 +9,9 @@ import (
 )
 
 // boundedAmounts returns the resources that a provider reports for a pod or a container, without resources that the pod
-// does not request. An amount is at most the requested or the previously reported one, whichever is larger, because a
-// decrease takes effect later. The consumer counts the result against quotas, which a provider must not exhaust.
+// does not request. An amount is at most the requested one or the one in before, the previous status, whichever is
+// larger: a resize to a smaller amount takes effect later. The consumer counts the result against its own quotas, which
+// a provider must not exhaust.
 func boundedAmounts(reported, requested, before corev1.ResourceList) corev1.ResourceList {
 	var kept corev1.ResourceList
 	for name, limit := range requested {

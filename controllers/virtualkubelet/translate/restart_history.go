@@ -38,8 +38,8 @@ func historyOf(status *corev1.PodStatus) *restartHistory {
 	return result
 }
 
-// observe sets the UID of the current remote pod. If it changed, the remote pod was created again, and each container
-// that ran counts as restarted once more.
+// observe sets the UID of the current remote pod. If the UID changed, the remote pod was created again, and each
+// container that ran counts as restarted once more. status is the last status of the local pod.
 func (c *restartHistory) observe(uid types.UID, status *corev1.PodStatus) {
 	if c.UID == uid {
 		return
@@ -55,8 +55,9 @@ func (c *restartHistory) observe(uid types.UID, status *corev1.PodStatus) {
 	}
 }
 
-// restarts returns how often a container restarted in all remote pods of the local pod. The result is never less than
-// the counter before.
+// restarts returns how often a container restarted in all remote pods of the local pod. after is the status in the
+// current remote pod, and before the last status of the local pod, or nil. The result is at least the counter in
+// before.
 func (c *restartHistory) restarts(after, before *corev1.ContainerStatus) int32 {
 	count := c.Restarts[after.Name] + min(max(after.RestartCount, 0), maxRestarts)
 	if before != nil {

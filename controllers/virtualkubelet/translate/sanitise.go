@@ -76,8 +76,9 @@ func addresses(from *corev1.PodStatus) []corev1.PodIP {
 	return result
 }
 
-// sanitise bounds the texts and amounts in a container's status that a provider reported. spec is the container in the
-// local pod. before is its status in the local pod and may be nil.
+// sanitise bounds the texts and amounts in a container's status that a provider reported, and drops fields that refer
+// to objects of the provider. spec is the container in the local pod. before is its status in the local pod and may be
+// nil.
 func sanitise(s *corev1.ContainerStatus, spec *corev1.Container, before *corev1.ContainerStatus) {
 	s.Image, s.ImageID, s.ContainerID = text(s.Image), text(s.ImageID), text(s.ContainerID)
 	for _, state := range []*corev1.ContainerState{&s.State, &s.LastTerminationState} {

@@ -16,8 +16,9 @@ func Exported(service *corev1.Service) bool {
 	return service.Labels[v1alpha1.LabelExported] == exported
 }
 
-// MarkExported returns a local Service with or without the label of exported Services. It removes a label that a user
-// set, since only a ServiceExport exports a Service. It does not modify the argument.
+// MarkExported returns a local Service, with the label of exported Services if the second argument is true, and
+// otherwise without it. A label that a user set has no effect, since only a ServiceExport exports a Service. It does
+// not modify the argument.
 func MarkExported(local *corev1.Service, is bool) *corev1.Service {
 	if _, labelled := local.Labels[v1alpha1.LabelExported]; labelled == is && Exported(local) == is {
 		return local

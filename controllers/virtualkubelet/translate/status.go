@@ -111,9 +111,9 @@ func finish(
 	}
 }
 
-// setDisrupted copies the condition DisruptionTarget, for example of a drained node, to a pod that ended, for the pod
-// failure policy of a Job. It is not copied to a pod whose remote pod is created again, because nothing would remove
-// it.
+// setDisrupted copies the condition DisruptionTarget, which for example an eviction sets, from the conditions of a
+// remote pod to the status of a local pod that ended, for the pod failure policy of a Job. It is not for a pod whose
+// remote pod is created again, because the condition would remain.
 func setDisrupted(status *corev1.PodStatus, local *corev1.Pod, from []corev1.PodCondition, now metav1.Time) {
 	i := slices.IndexFunc(from, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
@@ -164,7 +164,8 @@ func Ran(status *corev1.PodStatus) bool {
 }
 
 // NotOffloaded returns the status of a pod whose namespace is not offloaded to the provider. A pod that never ran
-// waits. A pod that ran is not ready, and has failed unless it is evictable.
+// waits. A pod that ran is not ready while evictable is true, which means that it may still be evicted, and has failed
+// otherwise.
 func NotOffloaded(local *corev1.Pod, message string, evictable bool, now metav1.Time) corev1.PodStatus {
 	switch {
 	case !Ran(&local.Status):
@@ -179,7 +180,8 @@ func NotOffloaded(local *corev1.Pod, message string, evictable bool, now metav1.
 	return status
 }
 
-// Refused returns the status of a pod that cannot start on the provider, with the reason and the message.
+// Refused returns the status of a pod that cannot start on the provider, with the reason and the message. The status of
+// a finished pod does not change.
 func Refused(local *corev1.Pod, why, message string) corev1.PodStatus {
 	status := *local.Status.DeepCopy()
 	if !Terminal(status.Phase) {
@@ -362,7 +364,7 @@ func closeGates(ready *corev1.PodCondition, local *corev1.Pod) {
 }
 
 // DeferResize sets the condition PodResizePending with the reason why the provider does not resize the pod, and reports
-// whether it changed.
+// whether the condition changed.
 func DeferResize(status *corev1.PodStatus, local *corev1.Pod, why, message string, now metav1.Time) bool {
 	before := condition(&local.Status, corev1.PodResizePending)
 	if before != nil && condition(status, corev1.PodResizePending) == nil {
