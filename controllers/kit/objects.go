@@ -11,7 +11,7 @@ import (
 )
 
 // Managed returns the metadata of an object that a controller creates in a peer or tenant namespace: namespace, name,
-// and the labels that select objects of the controllers and of one peer.
+// and labels for v1alpha1.ManagedBy and for the ForeignCluster that the namespace belongs to.
 func Managed(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: name,

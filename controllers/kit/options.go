@@ -17,8 +17,8 @@ const (
 	// A failed reconcile is retried after minDelay. The delay doubles with each failure, up to maxDelay.
 	minDelay = 50 * time.Millisecond
 	maxDelay = 30 * time.Second
-	// conflictDelay is the delay of a retry after a conflict. Caches usually receive the other client's change within
-	// it.
+	// conflictDelay is the delay of a retry after a conflict. Within this time, caches usually receive the change of the
+	// other client.
 	conflictDelay = 100 * time.Millisecond
 )
 
@@ -26,8 +26,9 @@ const (
 // most remote.SharedLimits.Calls of them.
 const PeerWorkers = 32
 
-// Options returns controller options with this number of workers and the delays above. Reconciles have no timeout:
-// package remote limits each call to a peer, and watches that a reconcile starts end with its context.
+// Options returns controller options with this number of workers, and retries after minDelay to maxDelay. Reconciles
+// have no timeout, because a watch that a reconcile starts ends with the context of the reconcile. Package remote
+// limits the duration of each call to a peer.
 func Options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,

@@ -14,8 +14,8 @@ import (
 )
 
 // EnsureRoleBinding creates or updates a RoleBinding. If the existing one binds another role, it is deleted and created
-// again, because roleRef is immutable. A RoleBinding that exists but that reader does not return is left unchanged:
-// reader should cache all RoleBindings of this name.
+// again, because roleRef is immutable. An existing RoleBinding that reader does not return is left unchanged, without
+// an error, so the cache of reader should include all RoleBindings with the name of wanted.
 func EnsureRoleBinding(ctx context.Context, reader client.Reader, writer client.Client,
 	wanted *rbacv1.RoleBinding,
 ) error {

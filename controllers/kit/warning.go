@@ -25,9 +25,9 @@ const (
 )
 
 // ProvisioningWarning returns the message of the newest Warning event about a claim that waits for its provisioner,
-// because provisioners report failures only by events. It also returns the time after which to call it again. Events of
-// the component that except names are ignored. The message is empty if there are no such events, or if age is less than
-// firstWarning.
+// because provisioners report failures only by events. It reads at most maxWarnings events, and ignores those of the
+// component that except names. The message is empty if there are no other events, or if age, the age of the claim, is
+// less than firstWarning. It also returns the time after which to call it again.
 func ProvisioningWarning(
 	ctx context.Context, reader client.Reader, claim *corev1.PersistentVolumeClaim, age time.Duration, except string,
 ) (string, time.Duration, error) {

@@ -121,7 +121,7 @@ func nodeOf(pod client.Object) []string { return []string{pod.(*corev1.Pod).Spec
 
 func phaseOf(pod client.Object) []string { return []string{string(pod.(*corev1.Pod).Status.Phase)} }
 
-// withStatus returns an object of each kind that has the subresource status.
+// withStatus returns one object of each kind that has the subresource status, for the fake client.
 var withStatus = sync.OnceValue(func() []client.Object {
 	objects := []client.Object{
 		&corev1.Namespace{}, &corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &corev1.ResourceQuota{},

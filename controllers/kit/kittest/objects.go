@@ -49,7 +49,8 @@ func ForeignCluster(name, clusterID string, outgoing, incoming v1alpha1.PeeringI
 	}
 }
 
-// VirtualNode returns the VirtualNode of a ForeignCluster, with the same name.
+// VirtualNode returns the VirtualNode of a ForeignCluster, in the peer namespace and with the name of the
+// ForeignCluster.
 func VirtualNode(foreignCluster, clusterID string) *v1alpha1.VirtualNode {
 	return &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace(foreignCluster), Name: foreignCluster},
@@ -57,8 +58,9 @@ func VirtualNode(foreignCluster, clusterID string) *v1alpha1.VirtualNode {
 	}
 }
 
-// PeeringNamespace returns a namespace with a role in the peering with a ForeignCluster. With a finalizer it remains
-// after its deletion, as it would while it contains objects.
+// PeeringNamespace returns a namespace of the peering with a ForeignCluster. role is RoleTenant, RolePeer or
+// RoleRemoteNamespace of package v1alpha1. With a finalizer, the namespace remains while it is being deleted, as it
+// would while it contains objects.
 func PeeringNamespace(name, role, foreignCluster string, finalizers ...string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Finalizers: finalizers,

@@ -183,8 +183,8 @@ func podChanged(old, current *corev1.Pod) bool {
 }
 
 // trimPod is a cache transform. Of a pod it keeps namespace, name, UID, resourceVersion, creation and deletion time,
-// owners, node, ServiceAccount, addresses, phase, and the annotations that controllers read. It replaces the volumes of
-// a pod that mounts a token by tokenVolumes.
+// owners, node, ServiceAccount, addresses, phase, and the annotations corev1.MirrorPodAnnotationKey and
+// v1alpha1.AnnotationAPIAccess. It replaces the volumes of a pod that mounts a token by tokenVolumes.
 func trimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

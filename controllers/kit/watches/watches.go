@@ -60,7 +60,7 @@ func (s *set) begin(ctx context.Context, of string, content content) (found *wat
 	handler := content.handler(of)
 	for _, informer := range begun.informers {
 		if _, err := informer.AddEventHandler(handler); err != nil {
-			return nil, false, fmt.Errorf("watching the objects of %s: %w", of, err)
+			return nil, false, fmt.Errorf("watching the objects of node or namespace %s: %w", of, err)
 		}
 	}
 	begun.ctx, begun.stop = context.WithCancel(ctx)
