@@ -30,7 +30,7 @@ const (
 // DialFunc connects to host:port.
 type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Options are the options of clients of a peer.
+// Options are the options of clients that send requests to a peer.
 type Options struct {
 	// Limits bound the responses of the peer. Zero means SharedLimits.
 	Limits Limits

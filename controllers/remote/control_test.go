@@ -79,7 +79,7 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 		return string(text), err
 	}
 
-	if _, err := get(); err == nil || !strings.Contains(err.Error(), "reading its token") {
+	if _, err := get(); err == nil || !strings.Contains(err.Error(), "reading the token for it") {
 		t.Errorf("without a token: %v", err)
 	}
 	for _, test := range []struct{ token, response, fails string }{

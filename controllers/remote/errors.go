@@ -29,14 +29,15 @@ func Rejected(err error) bool {
 	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err)
 }
 
-// Refused reports whether an API server, local or remote, refused a write for a reason that a retry does not remove.
+// Refused reports whether an API server, local or remote, refused a write as invalid, malformed, too large or
+// forbidden, for example by a policy or a quota.
 func Refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// Describe returns a description of an error of a peer for a status. It is the same for each attempt: it contains no
-// local ports and no request ids.
+// Describe returns a description, for a status, of the error of a request to a peer. The description is the same for
+// each attempt: it contains no local ports and no request ids.
 func Describe(err error) string {
 	var (
 		status       apierrors.APIStatus
@@ -78,7 +79,7 @@ func innermost(err error) error {
 	}
 }
 
-// Text returns a text of a peer, limited to maxText and without control characters.
+// Text returns a text of a peer without control characters, cut to maxText.
 func Text(s string) string {
 	printable := strings.Map(func(r rune) rune {
 		switch {

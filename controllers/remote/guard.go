@@ -28,7 +28,8 @@ const (
 
 var (
 	// ErrRedirect is returned for a redirect, which no API server sends.
-	ErrRedirect = errors.New("the peer redirects, which is refused: set the URL to which it redirects")
+	ErrRedirect = errors.New("the peer redirects, which is refused: " +
+		"set spec.server of the ForeignCluster to the URL to which it redirects")
 	// ErrUpgrade is returned for a response that switches protocols although the request does not permit it.
 	ErrUpgrade = errors.New("the peer switched protocols, which the request does not permit")
 	// ErrBusy is returned for a call that could not begin within callTimeout, because Limits.Calls others wait for their
@@ -36,8 +37,8 @@ var (
 	ErrBusy = errors.New("the peer has not responded to earlier requests yet")
 	// ErrResponseTooLarge is returned for a response that exceeds Limits.Response or Limits.Watch.
 	ErrResponseTooLarge = errors.New("the peer's response is larger than this cluster reads")
-	// ErrTooManyElements is returned for a JSON response that exceeds Limits.Elements.
-	ErrTooManyElements = errors.New("the peer's response has more elements than this cluster reads")
+	// ErrTooManyElements is returned for a JSON response that exceeds Limits.Elements, or is nested deeper than maxDepth.
+	ErrTooManyElements = errors.New("the peer's response has more or deeper nested elements than this cluster reads")
 
 	errResponseTimeout = fmt.Errorf("the peer did not respond within %v", responseTimeout)
 )
@@ -52,8 +53,8 @@ type Limits struct {
 	// Calls is the maximum number of concurrent calls, apart from streams, so that a peer that does not respond occupies
 	// few of the workers that serve all peers. 0 means no limit.
 	Calls int
-	// Elements is the number of array elements that a JSON response of any length may have; each 64 bytes of the response
-	// permit one more. In a watch, Elements applies to the whole watch, or to each event if Watch is 0.
+	// Elements is the number of array elements that a JSON response may have whatever its length; each minElement bytes of
+	// the response permit one more. In a watch, Elements applies to the whole watch, or to each event if Watch is 0.
 	Elements int64
 }
 
@@ -74,7 +75,7 @@ var (
 type guard struct {
 	next   http.RoundTripper
 	limits Limits
-	// calls has an element for each call that waits for its response. nil means that calls are not limited.
+	// calls has an element for each call whose response body is not closed yet. nil means that calls are not limited.
 	calls chan struct{}
 	// refused is called with the error of each refused response.
 	refused func(error)
@@ -122,7 +123,7 @@ func (g *guard) begin(ctx context.Context) error {
 	}
 }
 
-// endingBody is the body of a response. When it is closed, the call ends.
+// endingBody is the body of a response to a call that counts for Limits.Calls until the body is closed.
 type endingBody struct {
 	io.ReadCloser
 	end func()
@@ -235,9 +236,9 @@ type guardedBody struct {
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 	refused func(error)
-	// limit is the maximum length in bytes. 0 means no limit.
+	// limit is the maximum length of the body in bytes; 0 means no limit. read is the number of bytes that were read.
 	limit, read int64
-	// meter measures JSON. nil means another encoding.
+	// meter counts the elements of a JSON response. nil means that the response has another encoding.
 	meter *meter
 	err   error
 }

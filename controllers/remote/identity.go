@@ -224,7 +224,7 @@ func CheckCertificate(chain, key []byte) (*x509.Certificate, error) {
 	return pair.Leaf, nil
 }
 
-// Data returns the data of the Secret of the identity.
+// Data returns the data of the identity's Secret, without the keys of a request or a renewal.
 func (i *Identity) Data() map[string][]byte {
 	data := map[string][]byte{}
 	for key, value := range map[string][]byte{
@@ -246,7 +246,8 @@ func (i *Identity) Data() map[string][]byte {
 	return data
 }
 
-// Equal reports whether two identities have equal connection settings.
+// Equal reports whether the Secrets of two identities have equal data: connection settings and credentials. It does not
+// compare ProxyTokenFile.
 func (i *Identity) Equal(other *Identity) bool {
 	return other != nil &&
 		maps.EqualFunc(i.Data(), other.Data(), func(a, b []byte) bool { return string(a) == string(b) })

@@ -10,8 +10,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Local returns the configuration of clients of the local cluster, from a kubeconfig file or, if its name is empty, the
-// ServiceAccount of the pod. It fails if neither can be read.
+// Local returns the configuration of clients of the local cluster, from a kubeconfig file or, if its name is empty,
+// from the ServiceAccount of the pod. It fails if that source cannot be read. agent is added to the user agent of the
+// clients.
 func Local(kubeconfig, agent string) (*rest.Config, error) {
 	read := rest.InClusterConfig
 	if kubeconfig != "" {

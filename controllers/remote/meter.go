@@ -4,8 +4,8 @@
 package remote
 
 const (
-	// minElement is the minimum mean length in bytes of elements above meter.free. Elements of objects of Kubernetes
-	// are longer: they have names and values.
+	// minElement is the number of bytes of a response that permit one element in addition to meter.free. Elements of
+	// objects of Kubernetes are longer, because they have names and values.
 	minElement = 64
 	// maxDepth is the maximum depth of a JSON value. Objects of Kubernetes are less than 30 deep, apart from schemas,
 	// which are not read from peers.
@@ -16,9 +16,10 @@ const (
 // bytes: an empty offer has three bytes, and takes more than a kilobyte. It does not validate: what is not JSON is
 // refused by the decoder.
 type meter struct {
-	// free is the number of elements that are admitted whatever the length.
+	// free is the number of elements that are admitted whatever the length of the response.
 	free int64
-	// perValue means that each value of a sequence, for example each event of a watch, is measured by itself.
+	// perValue means that the limits apply to each value of a sequence, for example each event of a watch, instead of to
+	// the whole response.
 	perValue bool
 
 	bytes, elements int64
@@ -28,7 +29,7 @@ type meter struct {
 	inString, escape bool
 }
 
-// admits continues with the next bytes, and reports whether the value is within the limits so far.
+// admits counts the next bytes of the response, and reports whether the response is within the limits so far.
 func (m *meter) admits(next []byte) bool {
 	for _, c := range next {
 		m.bytes++

@@ -18,12 +18,13 @@ var responsesRefused = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"server", "reason"})
 
-// RegisterMetrics registers the metric of clients of peers. It fails if register fails.
+// RegisterMetrics registers the counter of requests to peers that failed because responses are refused or late. It
+// fails if register fails.
 func RegisterMetrics(register func(metrics.Registerable) error) error {
 	return register(responsesRefused)
 }
 
-// countRefused returns a function that counts refused responses of a server by their error.
+// countRefused returns a function that counts a refused response of the server with this URL, by its error.
 func countRefused(server string) func(error) {
 	host := server
 	if parsed, err := url.Parse(server); err == nil {

@@ -25,7 +25,7 @@ import (
 const (
 	// tunnelTimeout is the timeout for connecting to a peer through a proxy.
 	tunnelTimeout = 20 * time.Second
-	// maxTunnelResponse is the maximum length of a proxy's response, in bytes.
+	// maxTunnelResponse is the maximum length, in bytes, of a proxy's response to the request for a connection.
 	maxTunnelResponse = 64 << 10
 )
 
@@ -33,7 +33,7 @@ const (
 type ProxyError struct {
 	// Proxy is the host and the port of the proxy.
 	Proxy string
-	// Err is the error of the proxy.
+	// Err is the error of connecting to the proxy, or of the proxy's response.
 	Err error
 }
 
@@ -50,7 +50,7 @@ type tunnel struct {
 	// roots are the CAs of an https proxy.
 	roots *x509.CertPool
 	dial  DialFunc
-	// to is the address that is requested from the proxy. Empty requests the dialled address.
+	// to is the host:port that the proxy is requested to connect to. Empty means the dialled address.
 	to string
 	// tokenFile is the file with the token for the proxy. Empty means none.
 	tokenFile string
@@ -118,7 +118,7 @@ func (t *tunnel) connect(ctx context.Context, network, address string) (net.Conn
 		// The kubelet replaces the token before it expires.
 		token, err := os.ReadFile(t.tokenFile)
 		if err != nil {
-			return nil, fmt.Errorf("reading its token: %w", err)
+			return nil, fmt.Errorf("reading the token for it: %w", err)
 		}
 		header.Set("Proxy-Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
