@@ -167,7 +167,7 @@ func (n *Node) observe(ctx context.Context, version string, err error) bool {
 			Status: corev1.ConditionFalse,
 			Reason: reason,
 			Message: fmt.Sprintf(
-				"%s is unreachable; the pods on this node keep their last status: %s",
+				"%s cannot be used; the pods on this node keep their last status: %s",
 				n.Provider,
 				remote.Describe(err),
 			),
