@@ -19,17 +19,17 @@ import (
 )
 
 // Network translates addresses between the clusters, by AddressMappings and status.network of the VirtualNode. It drops
-// reported addresses of remote pods that are not permitted, for example addresses of local nodes.
+// addresses that the provider may not report for remote pods, for example addresses of local nodes.
 type Network struct {
 	// VirtualNode returns the cached VirtualNode; nil if it does not exist.
 	VirtualNode func() *v1alpha1.VirtualNode
 	// ClusterInfo returns the cached ClusterInfo of the local cluster; nil if it does not exist.
 	ClusterInfo func() *v1alpha1.ClusterInfo
 	// Refused are CIDRs whose addresses are refused if the provider reports them for remote pods, in addition to the CIDRs
-	// in the ClusterInfo. They have no effect with a tunnel.
+	// that netmap.NewAddressFilter reads from the ClusterInfo. They have no effect with a tunnel.
 	Refused []netip.Prefix
-	// Mapped returns the addresses that AddressMappings map an address to, for addresses that are not in the pod network.
-	// Nil means that there are no mappings.
+	// Mapped returns the addresses that AddressMappings map a local address to, for example the address of an endpoint
+	// that is not a pod. Nil means that there are no mappings.
 	Mapped func(address string) []string
 
 	last atomic.Pointer[networkState]
@@ -48,7 +48,7 @@ type networkState struct {
 	info *v1alpha1.ClusterInfo
 
 	translation netmap.Translation
-	// filter permits the addresses, in the local cluster, that a provider may report for remote pods.
+	// filter permits addresses of remote pods, after toLocal has translated them from those that the provider reports.
 	filter netmap.AddressFilter
 }
 

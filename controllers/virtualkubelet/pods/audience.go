@@ -21,8 +21,8 @@ const (
 
 // DefaultAudience returns the audience to request for a pod's token that specifies none. Empty means the API server's
 // default, which is all its audiences. If these exceed the limits of the admission policy, the result is the first
-// audience of at most maxAudience bytes. The audiences of the API server are read from the virtual kubelet's own token,
-// which has the default.
+// audience of at most maxAudience bytes, if any. The audiences of the API server are read from the virtual kubelet's
+// own token, which has the default.
 func DefaultAudience(config *rest.Config) string {
 	token := []byte(config.BearerToken)
 	if config.BearerTokenFile != "" {
@@ -32,8 +32,8 @@ func DefaultAudience(config *rest.Config) string {
 	return chooseAudience(audiencesOf(string(token)))
 }
 
-// chooseAudience returns empty if all audiences together are within the limits, otherwise the first audience that is
-// short enough.
+// chooseAudience returns empty if there are at most maxAudiences audiences of at most maxAudience bytes, otherwise the
+// first audience of at most maxAudience bytes, if any.
 func chooseAudience(audiences []string) string {
 	chosen, all := "", len(audiences) <= maxAudiences
 	for _, audience := range audiences {

@@ -119,7 +119,8 @@ type Controller struct {
 	Config
 	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	states states
-	// refusedAccounts has the service accounts for which the API server recently refused to issue a token.
+	// refusedAccounts has the service accounts for which the local API server refused to issue a token within
+	// accountPause.
 	refusedAccounts refusedAccounts
 	// moves limits status writes that change only the address of the virtual kubelet.
 	moves *rate.Limiter
