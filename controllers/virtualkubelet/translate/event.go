@@ -32,5 +32,5 @@ func Warning(event *corev1.Event, provider string) (warningReason, message strin
 	return warningReason, text(line(provider + ": " + event.Message)), warningReason != ""
 }
 
-// line replaces all white space, also line breaks, by single spaces.
+// line replaces each run of white space, also of line breaks, by a single space.
 func line(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -12,8 +12,9 @@ import (
 )
 
 // ConditionOffloaded is True on a local pod that runs on a provider. Its message is JSON with the UID of the remote pod
-// and the restarts of containers in earlier remote pods of the local pod. In the status, the counters survive a restart
-// of the virtual kubelet and are written together with the counters that they add to.
+// and the restarts of containers in earlier remote pods of the local pod. Because the message is in the status, it
+// survives a restart of the virtual kubelet, and is written together with the restart counters of the current remote
+// pod, to which it adds.
 const ConditionOffloaded corev1.PodConditionType = "offloading.liqo.io/Offloaded"
 
 // maxRestarts is the upper bound for a restart counter that a provider reports, so that sums do not overflow.
