@@ -25,14 +25,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// SecretName is the name of the Secret in a peer namespace with the identity at that provider.
+// SecretName is the name of the Secret, in a peer namespace, with the identity at the provider of that namespace.
 const SecretName = "identity"
 
 // Keys of an identity, in its Secret and in a directory where it is mounted.
 const (
 	// KeyPrivateKey is the PEM encoded private key. It is created first, and is never sent to another cluster.
 	KeyPrivateKey = "tls.key"
-	// KeyRequest is the PEM encoded certificate signing request for that key. It is stored so that the same request
+	// KeyRequest is the PEM encoded certificate signing request for the private key. It is stored so that the same request
 	// is sent until the certificate is issued.
 	KeyRequest = "tls.csr"
 	// KeyCertificate is the PEM encoded certificate chain.

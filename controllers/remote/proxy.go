@@ -61,7 +61,7 @@ type tunnel struct {
 func newTunnel(proxy string, bundle []byte, dial DialFunc) (*tunnel, error) {
 	parsed, err := url.Parse(proxy)
 	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" || parsed.User != nil {
-		return nil, fmt.Errorf("the proxy %q is not an http or https URL without a user", proxy)
+		return nil, fmt.Errorf("the proxy %q must be an http or https URL, without a user", proxy)
 	}
 	t := &tunnel{proxy: parsed, dial: dial}
 	if parsed.Scheme == "https" {
