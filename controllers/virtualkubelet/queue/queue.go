@@ -22,7 +22,7 @@ const (
 	// A failed key is retried after minDelay. The delay doubles with each failure, up to maxDelay.
 	minDelay = 50 * time.Millisecond
 	maxDelay = 30 * time.Second
-	// timeout is the timeout of a reconcile, with all its requests to this cluster and to the provider.
+	// timeout is the timeout of a reconcile, with all its requests to the local cluster and to the provider.
 	timeout = time.Minute
 )
 
@@ -53,7 +53,7 @@ func New[K comparable](name string, workers int, reconcile Reconcile[K]) *Contro
 // Add enqueues a key.
 func (c *Controller[K]) Add(key K) { c.queue.Add(key) }
 
-// AddAfter enqueues a key after a delay. Calls with the same key before that are merged.
+// AddAfter enqueues a key after a delay. Further calls with the same key within the delay are merged.
 func (c *Controller[K]) AddAfter(key K, after time.Duration) { c.queue.AddAfter(key, after) }
 
 // Run reconciles enqueued keys until the context ends, and returns after the last worker.

@@ -3,5 +3,5 @@
 
 // Package translate translates objects between the consumer and the provider: local pods to shadow pods, statuses of
 // remote pods to statuses of local pods, VirtualNodes to Nodes, and local objects to reflected objects. Its functions
-// are pure.
+// send no requests and keep no state.
 package translate
