@@ -136,7 +136,8 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	})
 }
 
-// namespaceEvents returns the callbacks for changes in remote namespaces.
+// namespaceEvents returns the callbacks of the pod controller for changes in remote namespaces. In addition, they
+// delete leftover shadow pods, and record warnings about reflected objects.
 func (k *kubelet) namespaceEvents() remotens.Events {
 	events := k.pods.Events()
 	synced, warn := events.Synced, events.Warning

@@ -123,8 +123,8 @@ func setDisrupted(status *corev1.PodStatus, local *corev1.Pod, from []corev1.Pod
 	}
 }
 
-// Disrupted returns the status of a local pod with the condition DisruptionTarget, to write before the pod is deleted
-// because of a failure of the provider.
+// Disrupted returns the status of a local pod with the condition DisruptionTarget, whose reason is why. It is written
+// before the pod is deleted because of a failure of the provider.
 func Disrupted(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodStatus {
 	status := *local.Status.DeepCopy()
 	setCondition(&status, disruption(local, why, message), now)
