@@ -42,16 +42,16 @@ type Addresses struct {
 	ClusterID string
 
 	mu sync.Mutex
-	// exhausted maps an IP family, true for IPv4 and false for IPv6, to the version of AddressPool external in
-	// which no address of that family was free.
+	// exhausted maps an IP family, true for IPv4 and false for IPv6, to AddressPool external as it was when no
+	// address of that family was free.
 	exhausted map[bool]exhaustion
 	// reported maps a NamespaceOffloading or ForeignCluster to the reason of its last event about a missing
 	// address.
 	reported map[types.NamespacedName]string
 }
 
-// exhaustion is a version of a pool without free addresses, and the time before which no address is
-// requested from it.
+// exhaustion is a pool as it was when it had no free address, and the time before which no address is requested from
+// it, unless its UID or spec changes.
 type exhaustion struct {
 	pool  *v1alpha1.AddressPool
 	until time.Time
@@ -163,8 +163,8 @@ func offloads(m *v1alpha1.NamespaceMap, namespace string) bool {
 	})
 }
 
-// tunnel returns the TunnelEndpoint of a ForeignCluster; nil if it does not exist, is being deleted, or has no
-// ranges because it carries only the control plane.
+// tunnel returns the TunnelEndpoint of a ForeignCluster; nil if the TunnelEndpoint does not exist, is being deleted,
+// or has no ranges because the tunnel carries only the control plane.
 func (a *Addresses) tunnel(ctx context.Context, foreignCluster string) (*v1alpha1.TunnelEndpoint, error) {
 	tunnel := &v1alpha1.TunnelEndpoint{}
 	err := a.Installation.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: foreignCluster}, tunnel)
@@ -223,7 +223,8 @@ func ofNamespaceMap(of inNamespaces) handler.EventHandler {
 	}
 }
 
-// forgetOwner returns a handler that calls forget for each deleted object.
+// forgetOwner returns a handler that calls forget for each deleted object, so that a new object of the same name gets
+// events.
 func (a *Addresses) forgetOwner() handler.EventHandler {
 	return handler.Funcs{DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) {
 		a.forget(client.ObjectKeyFromObject(e.Object))

@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	// ReasonNoExternalAddresses of an event on a NamespaceOffloading or a ForeignCluster means that the cluster
-	// has no external CIDR, so a peer cannot reach endpoints that are not pods of this cluster. Set
+	// ReasonNoExternalAddresses of an event on a NamespaceOffloading or a ForeignCluster means that the local cluster
+	// has no external CIDR, so peers can reach its own pods only, and not, for example, pods on other providers. Set
 	// network.externalCIDRs.
 	ReasonNoExternalAddresses = "NoExternalAddresses"
-	// ReasonAddressesExhausted of an event on a NamespaceOffloading or a ForeignCluster means that no external address
-	// is available, or the addresses and ports that are mapped for one peer exceed the limit of a tunnel. Extend
+	// ReasonAddressesExhausted of an event on a NamespaceOffloading or a ForeignCluster means that no external
+	// address is available, or one peer would get more than 9000 external addresses and ports. Extend
 	// network.externalCIDRs, or export fewer endpoints.
 	ReasonAddressesExhausted = "AddressesExhausted"
 )

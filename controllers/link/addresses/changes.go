@@ -52,8 +52,8 @@ func (c changes) request(object any) {
 	}
 }
 
-// concerns reports whether an EndpointSlice has endpoints that are not pods. The caches that it reads are
-// synced, because only a reconcile starts the watch of a namespace.
+// concerns reports whether an EndpointSlice has endpoints that are not pods; true if the caches cannot be read. They
+// are synced before the first call, because only reconciles, which run after the sync, start watches of EndpointSlices.
 func (c changes) concerns(slice *discoveryv1.EndpointSlice) bool {
 	ctx := context.Background()
 	local, err := c.local(ctx)

@@ -39,8 +39,8 @@ import (
 // events.
 const EndpointsName = "endpoint-addresses"
 
-// ReasonTooManyPorts of an event on a NamespaceOffloading or a ForeignCluster means that an endpoint that is not a pod
-// has more ports than an AddressMapping can have. Split the Service.
+// ReasonTooManyPorts of an event on a NamespaceOffloading means that an endpoint that is not a pod has more than 32
+// ports, the maximum of an AddressMapping. Split the Service.
 const ReasonTooManyPorts = "TooManyPorts"
 
 const (

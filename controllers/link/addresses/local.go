@@ -23,8 +23,8 @@ import (
 // local has the addresses of this cluster, and the addresses that pods reach through its tunnels.
 type local struct {
 	reader client.Reader
-	// ranges are the ranges of this cluster, those at which it reaches its peers, and other ranges that peers must not
-	// reach.
+	// ranges are the ranges of this cluster, the ranges at which it reaches its peers, metadata services, and the
+	// field Refused of EndpointReconciler.
 	ranges []netip.Prefix
 	// virtualNodes are the names of the virtual nodes.
 	virtualNodes sets.Set[string]
@@ -74,10 +74,10 @@ func (r *EndpointReconciler) local(ctx context.Context) (*local, error) {
 	return l, nil
 }
 
-// outsiders returns the addresses of an EndpointSlice's endpoints, except those of pods of this cluster or of a
-// peer, of nodes and other parts of this cluster, of metadata services, and in refused CIDRs. Otherwise, a user
-// who may only write EndpointSlices could expose the excepted addresses to a peer, whose packets have the
-// address of the gateway's node as source.
+// outsiders returns the addresses of an EndpointSlice's endpoints, except those of nodes, those in l.ranges,
+// and those of pods on virtual nodes. It returns none for an EndpointSlice that this project created. A user who may
+// write only EndpointSlices could otherwise expose these addresses to a peer, whose packets reach them from the
+// gateway's node.
 func (l *local) outsiders(ctx context.Context, slice *discoveryv1.EndpointSlice) ([]netip.Addr, error) {
 	if slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6 ||
 		slice.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy {

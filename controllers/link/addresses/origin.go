@@ -85,8 +85,8 @@ func originOf(mapping *v1alpha1.AddressMapping) origin {
 	return origin{kind: ofAPIServer, key: types.NamespacedName{Name: mapping.Labels[v1alpha1.LabelForeignCluster]}}
 }
 
-// single returns the AddressMapping by which one peer reaches an address of an origin. from is the ID of the
-// cluster that has the address.
+// single returns the AddressMapping by which one peer reaches an address of an origin. namespace is the installation
+// namespace, and from the ID of the cluster that has the address.
 func single(namespace string, of origin, from string, peer peer, address netip.Addr) *v1alpha1.AddressMapping {
 	sum := sha256.Sum256([]byte(strings.Join([]string{peer.clusterID, of.String(), address.String()}, " ")))
 	mapping := &v1alpha1.AddressMapping{Spec: v1alpha1.AddressMappingSpec{

@@ -35,9 +35,9 @@ import (
 // ReachName is the name of the controller ReachReconciler in --controllers, logs, metrics and events.
 const ReachName = "tunnel-reach"
 
-// ReasonReachExceeded of an event on a ForeignCluster means that its peer is permitted to reach more addresses
-// of pods than a TunnelReach can have, so it cannot reach all of them. Offload fewer pods, or set spec.reach of
-// the ForeignCluster to All.
+// ReasonReachExceeded of an event on a ForeignCluster means that its peer is permitted to reach more than 10000
+// addresses of pods, the maximum of a TunnelReach, so the peer cannot reach all of them. Offload fewer pods, or set
+// spec.reach of the ForeignCluster to All.
 const ReasonReachExceeded = "ReachExceeded"
 
 // reachSettle is how long a reconcile is delayed after a pod or an EndpointSlice changed, so that it handles further
@@ -253,8 +253,8 @@ func (r *ReachReconciler) createReach(
 	return 0, nil
 }
 
-// limited returns the addresses as sorted texts. It omits those beyond the maximum length of a TunnelReach, and
-// emits an event about that unless the existing TunnelReach already has the maximum length.
+// limited returns the first v1alpha1.MaxTunnelReachAddresses addresses, sorted, as texts. If it omits any, it emits
+// an event, unless the existing TunnelReach already has that many.
 func (r *ReachReconciler) limited(
 	ctx context.Context, name string, existing *v1alpha1.TunnelReach, addresses sets.Set[netip.Addr],
 ) []string {
