@@ -22,22 +22,24 @@ const (
 	ReasonDetected = "Detected"
 	// ReasonConfigured means that the ranges are values of the chart.
 	ReasonConfigured = "Configured"
-	// ReasonPodRangesUnknown means that no source has ranges of pods. Set network.podCIDRs.
+	// ReasonPodRangesUnknown means that no range of pods is in use, because none is detected, or all overlap ranges
+	// of peers. Set network.podCIDRs.
 	ReasonPodRangesUnknown = "PodRangesUnknown"
 )
 
-// Reasons of the condition RangesConsistent of a ClusterInfo. If several apply, the condition has the first one.
+// Reasons of the condition RangesConsistent of a ClusterInfo. If several contradictions are found, the condition has
+// the reason that is first in reasonsInOrder.
 const (
 	// ReasonSourcesAgree means that detected ranges, values of the chart and ranges of tunnels are consistent.
 	ReasonSourcesAgree = "SourcesAgree"
 	// ReasonValueContradicted means that a value of the chart does not contain the ranges that are detected, or
 	// that an external CIDR overlaps ranges of pods. Correct or remove the value.
 	ReasonValueContradicted = "ValueContradicted"
-	// ReasonRangeTakenByPeer means that a new range overlaps a range by which a tunnel reaches a peer, and is
-	// not used until that tunnel is removed.
+	// ReasonRangeTakenByPeer means that a detected or configured range overlaps a range by which a tunnel reaches a
+	// peer, and is not used until that tunnel is removed.
 	ReasonRangeTakenByPeer = "RangeTakenByPeer"
-	// ReasonSourcesDisagree means that a source has ranges that are not used; they are reserved. Set network.podCIDRs
-	// if they are ranges of pods.
+	// ReasonSourcesDisagree means that two sources have different ranges of pods or Services, of which those of the
+	// less reliable source are not in use, but only reserved. Set network.podCIDRs if they are ranges of pods.
 	ReasonSourcesDisagree = "SourcesDisagree"
 	// ReasonRangesRetained means that a range of pods that is no longer detected stays in use because a tunnel
 	// uses it. Set network.podCIDRs to the new ranges, or remove the tunnel.
@@ -134,8 +136,9 @@ var uses = []v1alpha1.ClusterRangeUse{
 	v1alpha1.RangeOfPods, v1alpha1.RangeOfServices, v1alpha1.RangeOfNodes, v1alpha1.RangeExternal, v1alpha1.RangeReserved,
 }
 
-// use chooses the ranges of one use and family: the values of the chart or, if they name none, the ranges
-// of the first source that has any. Further ranges of the other sources are only reserved, and reported.
+// use chooses the ranges of one use and family: the values of the chart or, if they name none, the ranges of the
+// first source that has any. Ranges that only other sources have get the use Reserved and, if any range was chosen, a
+// finding. most is the maximum number of ranges of each source.
 func (c *choice) use(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.ClusterRangeSource, most int) {
 	values := c.input.values.found(use)
 	chosen := ofFamily(values, is4)
@@ -262,8 +265,8 @@ func (c *choice) known() metav1.Condition {
 	}
 	if len(c.taken[v1alpha1.RangeOfPods]) == 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, ReasonPodRangesUnknown
-		condition.Message = "The pod CIDRs are unknown, because no source has them, so tunnels cannot be created: " +
-			"set network.podCIDRs in the values of the chart."
+		condition.Message = "No pod CIDRs are in use, because none are detected, or all overlap ranges of peers, so tunnels " +
+			"cannot be created: set network.podCIDRs in the values of the chart."
 		return condition
 	}
 	var sentences []string

@@ -20,7 +20,7 @@ import (
 type detected struct {
 	// ranges has the ranges by use and source.
 	ranges map[v1alpha1.ClusterRangeUse]map[v1alpha1.ClusterRangeSource][]netip.Prefix
-	// invalid has the texts in sources that are not valid ranges of a cluster.
+	// invalid has the texts in sources that parse rejects.
 	invalid []invalidRange
 }
 
@@ -66,7 +66,8 @@ func (d *detected) of(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRange
 	})
 }
 
-// parse returns a CIDR, or an address as a CIDR; false if text is neither, or not valid for a cluster.
+// parse returns a CIDR, or an address as a CIDR; false if text is neither, or if validation.ValidateCIDR rejects it,
+// for example a link-local address or a prefix shorter than shortestPrefix.
 func parse(text string) (netip.Prefix, bool) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -103,8 +104,8 @@ func distinct(cidrs []netip.Prefix) []netip.Prefix {
 // shortestPrefix is the prefix length of the largest range that the API accepts.
 const shortestPrefix = 8
 
-// aggregate returns at most a number of CIDRs that contain all given CIDRs of one family. It shortens the
-// prefixes only as far as necessary.
+// aggregate returns CIDRs that contain all given CIDRs of one family, and whose number is at most most. It shortens
+// prefixes only as far as necessary, and not below shortestPrefix: if that does not suffice, it returns more CIDRs.
 func aggregate(cidrs []netip.Prefix, most int) []netip.Prefix {
 	kept := distinct(cidrs)
 	if len(kept) <= most {

@@ -26,7 +26,7 @@ type Values struct {
 	ExternalCIDRs []string
 }
 
-// flags returns the flags of the values.
+// flags returns the flags that set v, except the flag of ExternalCIDRs, which package link/tunnel adds.
 func (v *Values) flags() []struct {
 	value *[]string
 	name  string
@@ -47,7 +47,7 @@ func (v *Values) flags() []struct {
 	}
 }
 
-// AddFlags adds the flags that set v, except the flag of ExternalCIDRs.
+// AddFlags adds the flags that set v, except the flag of ExternalCIDRs, which package link/tunnel adds.
 func (v *Values) AddFlags(fs *pflag.FlagSet) {
 	for _, flag := range v.flags() {
 		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)
