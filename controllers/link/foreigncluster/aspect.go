@@ -70,7 +70,7 @@ func (a Aspect) Disconnect(fc *v1alpha1.ForeignCluster, now time.Time) {
 	})
 }
 
-// Disconnecting reports whether the status has the phase Disconnecting.
+// Disconnecting reports whether the aspect has the phase Disconnecting in the status.
 func (a Aspect) Disconnecting(fc *v1alpha1.ForeignCluster) bool {
 	_, ok := a.disconnectingSince(fc)
 	return ok

@@ -100,21 +100,20 @@ const (
 
 // Reasons of the condition VolumesReleased of a ForeignCluster.
 const (
-	// ReasonVolumesRemain means that the peering is not removed, because the provider stores data that
-	// spec.volumes.onUnoffload retains there. Move or delete the claims that the message lists.
+	// ReasonVolumesRemain means that the peering is not removed, because the provider stores data of namespaces whose
+	// spec.volumes.onUnoffload is Refuse, the default. Move or delete the claims that the message lists.
 	ReasonVolumesRemain = "VolumesRemain"
-	// ReasonVolumesMoving means that the data is being moved to the local cluster.
+	// ReasonVolumesMoving means that the data that the provider stores is being moved to the local cluster.
 	ReasonVolumesMoving = "VolumesMoving"
-	// ReasonVolumesReleasing means that the data is deleted on the provider once the pods that use it have
-	// ended.
+	// ReasonVolumesReleasing means that data on the provider is deleted once the pods that use it have ended.
 	ReasonVolumesReleasing = "VolumesReleasing"
-	// ReasonVolumesReleased means that the provider stores no data any more.
+	// ReasonVolumesReleased means that the provider stores no data of volumes of the local cluster any more.
 	ReasonVolumesReleased = "VolumesReleased"
-	// ReasonVolumesLeftBehind means that data stays on the provider. It is available again once the clusters are peered
-	// again.
+	// ReasonVolumesLeftBehind means that data of volumes stays on the provider, and is available again once the
+	// clusters are peered again.
 	ReasonVolumesLeftBehind = "VolumesLeftBehind"
 )
 
-// ReasonDisconnectTimedOut of an event on a ForeignCluster means that the peering ended at its deadline, before the
-// other cluster had cleaned up. See docs/peerings.md#restore-of-a-cluster.
+// ReasonDisconnectTimedOut of an event on a ForeignCluster means that the peering ended after
+// spec.disconnectTimeoutSeconds, before the other cluster had cleaned up. See docs/peerings.md#restore-of-a-cluster.
 const ReasonDisconnectTimedOut = "DisconnectTimedOut"
