@@ -39,7 +39,8 @@ type networkConnection struct {
 	ctx context.Context
 	// watching is true once the provider's NetworkConfigs are watched.
 	watching bool
-	// clean is true once the provider is known to have no copy from an earlier connection.
+	// clean is true once the provider has no copy of the consumer's NetworkConfig from an earlier connection, or does
+	// not permit its deletion.
 	clean bool
 }
 
@@ -72,8 +73,8 @@ func (n *networkPairs) connected(ctx context.Context, peer *remote.Peer) cache.S
 	return nil
 }
 
-// state reports whether the provider's NetworkConfigs are watched, and whether the provider may have a
-// copy from an earlier connection.
+// state reports whether the provider's NetworkConfigs are watched, and whether the provider may have a copy of the
+// consumer's NetworkConfig from an earlier connection.
 func (n *networkPairs) state(peer *remote.Peer) (watching, unclean bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -102,8 +102,8 @@ func replicatePair[T client.Object, S, U any](
 	return source.commit(ctx, owned, answered)
 }
 
-// copyOf returns the object to create on the target. The spec is a deep copy, because the client decodes
-// the response to the create into it.
+// copyOf returns the object to create on the target, with a name and the spec of owned, the object of the source. The
+// spec is a deep copy, because the client decodes the response to the create into it.
 func copyOf[T client.Object, S, U any](k kind[T, S, U], name string, owned T) T {
 	created := k.empty()
 	created.SetName(name)
@@ -122,9 +122,9 @@ func sameSpec[T client.Object, S, U any](k kind[T, S, U], a, b S) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// answerOf returns the status to write to the source: that of the copy, with observed generations of the
-// source. If the copy's status describes the copy's latest spec, they are generation, the present one of the
-// source. Otherwise they are the observed generation in status, the present status of the source.
+// answerOf returns the status to write to the source: the status of the copy, but with observed generations that
+// count specs of the source. They are set to generation, the source's present one, if the copy's status describes the
+// copy's latest spec, and otherwise stay as in status, the source's present status.
 func answerOf[T client.Object, S, U any](k kind[T, S, U], copied T, status *U, generation int64) U {
 	_, answer := k.parts(copied.DeepCopyObject().(T))
 	k.clean(answer)

@@ -70,8 +70,8 @@ type pairs interface {
 	object() client.Object
 	// concerned returns the names of the pairs to reconcile after an object with a name changed.
 	concerned(object string) []string
-	// local returns the names of the pairs to reconcile when a connection is opened, because only their
-	// local object may exist.
+	// local returns the names of the pairs in a peer namespace to reconcile when a connection is opened. A pair
+	// without a remote object is not enqueued by the watch of remote objects.
 	local(ctx context.Context, namespace string) ([]string, error)
 	// connected is called when a connection to a provider is opened, which is closed when ctx is done. It
 	// returns the informer of the remote objects; nil if they are not watched from the start.
@@ -158,8 +158,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return kit.Result(after, err)
 }
 
-// connection is the source for one connection to a provider. It enqueues the pairs that may exist only
-// locally when the connection is opened, and each pair whose remote object changes.
+// connection is the source for one connection to a provider. It enqueues the pairs that pairs.local returns when the
+// connection is opened, and each pair whose remote object changes.
 type connection struct {
 	ended     <-chan struct{}
 	namespace string

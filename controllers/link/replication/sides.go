@@ -83,7 +83,7 @@ func (s remoteSide[T]) remove(ctx context.Context, found T) error {
 	return err
 }
 
-// emptySide implements side for a namespace in which get finds no object.
+// emptySide is a source without objects, for which replicatePair deletes the copy. It implements only get of side.
 type emptySide[T client.Object] struct {
 	side[T]
 }
