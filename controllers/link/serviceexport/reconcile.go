@@ -116,8 +116,8 @@ func (p *pass) readExport(ctx context.Context) (*mcsv1alpha1.ServiceExport, erro
 	return export, err
 }
 
-// export ensures the ServiceImport of a Service in an offloaded namespace if the Service has a
-// ServiceExport.
+// export ensures the ServiceImport of a Service in an offloaded namespace if the Service has a ServiceExport, and
+// removes it otherwise. It returns the time after which to reconcile again, or zero.
 func (p *pass) export(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) (time.Duration, error) {
 	export, err := p.readExport(ctx)
 	if err != nil {
@@ -166,8 +166,8 @@ func (p *pass) export(ctx context.Context, offloading *v1alpha1.NamespaceOffload
 	return 0, err
 }
 
-// importReflected ensures the ServiceImport of a reflected Service in a remote namespace if its consumer
-// exports the Service.
+// importReflected ensures the ServiceImport of a reflected Service in a remote namespace if its consumer exports the
+// Service, and removes it otherwise. It returns the time after which to reconcile again, or zero.
 func (p *pass) importReflected(ctx context.Context) (time.Duration, error) {
 	reflected := &corev1.Service{}
 	err := p.session.cached.Get(ctx, p.key, reflected)
@@ -216,7 +216,8 @@ func (p *pass) withdraw(ctx context.Context) error {
 	return p.removeImport(ctx)
 }
 
-// tidy deletes the RoleBinding and ends the watches of a namespace without exports and imports.
+// tidy deletes the RoleBinding and ends the watches of a namespace that has neither imports nor exports.
+// ServiceExports count only if the namespace is offloaded.
 func (p *pass) tidy(ctx context.Context, offloaded bool) error {
 	objects, err := p.session.in(ctx, p.key.Namespace)
 	if err != nil {

@@ -88,15 +88,15 @@ func sliceMeta(
 	}
 }
 
-// sliceName returns the name of an imported EndpointSlice: the name of its Service, and a
-// hash, so that names of any length remain distinct.
+// sliceName returns the name of an EndpointSlice of a ServiceImport: the name of its Service, and a hash of the names
+// of the Service's EndpointSlice and of the cluster, so that names of any length remain distinct.
 func sliceName(service, slice, cluster string) string {
 	sum := sha256.Sum256([]byte(slice + "/" + cluster))
 	return service + "-imported-" + hex.EncodeToString(sum[:8])
 }
 
-// isImported reports whether an EndpointSlice was created for the ServiceImport with a name, even if that
-// does not exist any more.
+// isImported reports whether an EndpointSlice was created for the ServiceImport with a name, even if the
+// ServiceImport does not exist any more.
 func isImported(slice *discoveryv1.EndpointSlice, name string) bool {
 	return slice.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy &&
 		slices.ContainsFunc(slice.OwnerReferences, func(owner metav1.OwnerReference) bool {

@@ -18,7 +18,8 @@ import (
 	"liqo.io/federation/controllers/kit/watches"
 )
 
-// ensure creates or updates a ServiceImport, its EndpointSlices and its status.
+// ensure creates or updates a ServiceImport, its EndpointSlices and its status, which lists clusters. It fails with
+// errNameTaken if a ServiceImport with the name exists that was not created for the export.
 func (p *pass) ensure(
 	ctx context.Context,
 	watched *watches.NamespaceServices,
