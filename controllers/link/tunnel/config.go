@@ -17,9 +17,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// findMTU sets p.mtu to the MTU in the settings or the MTU that the gateway measured for this tunnel, whichever
-// is lower. If nothing was measured for this tunnel yet, the lowest MTU that was measured for another tunnel is
-// used, because all tunnels have the same gateway.
+// findMTU, a step of agree, sets p.mtu to the MTU in the settings or the MTU that the gateway measured for this
+// tunnel, whichever is lower. If nothing was measured for this tunnel yet, the lowest MTU that was measured for
+// another tunnel is used, because all tunnels have the same gateway.
 func (r *Reconciler) findMTU(ctx context.Context, p *pass) (*state, error) {
 	var measured int32
 	if p.tunnel != nil {
@@ -46,8 +46,8 @@ func lower(a, b int32) int32 {
 	return a
 }
 
-// ensureConfigs ensures the local NetworkConfig, which describes the local network to the peer, in the
-// namespace of each direction.
+// ensureConfigs, a step of agree, ensures the local NetworkConfig, which describes the local network to the peer, in
+// the namespace of each direction.
 func (r *Reconciler) ensureConfigs(ctx context.Context, p *pass) (*state, error) {
 	spec := v1alpha1.NetworkConfigSpec{
 		ClusterID: r.ClusterID, PodCIDRs: texts(p.ranges.Pods), ExternalCIDRs: p.external, PublicKey: p.usedKey,

@@ -86,10 +86,10 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 }
 
 var (
-	// keysRequest reconciles the key pair of the gateway, which is created once the pod CIDRs are
-	// known, even if no tunnel is needed yet.
+	// keysRequest, the zero value, is the request to create the key pair of the gateway, which is created once the
+	// pod CIDRs are known, even if no tunnel is needed yet.
 	keysRequest reconcile.Request
-	// leaseRequest reconciles the state of the gateways' Lease.
+	// leaseRequest is the request to read the gateways' Lease.
 	leaseRequest = kit.Request("leases", v1alpha1.GatewayName)
 )
 
@@ -98,8 +98,8 @@ func ofNamespace(_ context.Context, object client.Object) []reconcile.Request {
 	return named(naming.ForeignClusterOf(object.GetNamespace()))
 }
 
-// ofRange maps the AddressMapping of a peer's range to the ForeignCluster. It ignores the many
-// AddressMappings of single addresses, which package link/addresses manages.
+// ofRange maps the AddressMapping of a peer's range to the peer's ForeignCluster. It ignores the many AddressMappings
+// of single addresses, which package link/addresses manages.
 func ofRange(_ context.Context, object client.Object) []reconcile.Request {
 	if object.GetLabels()[v1alpha1.LabelOrigin] != "" {
 		return nil
@@ -124,8 +124,8 @@ func named(foreignCluster string) []reconcile.Request {
 	return []reconcile.Request{kit.Request("", foreignCluster)}
 }
 
-// afterPool maps a changed AddressPool to all requests, and clears the failed attempts, because the
-// pool may have free ranges now.
+// afterPool maps a changed AddressPool to the requests that r.all returns, and clears the failed attempts to allocate
+// ranges, because the pool may have free ranges now.
 func (r *Reconciler) afterPool(ctx context.Context, pool client.Object) []reconcile.Request {
 	r.remapAttempts.Clear()
 	r.externalAttempts.Clear()

@@ -28,8 +28,8 @@ type direction struct {
 	capable bool
 }
 
-// directions returns both peerings with a cluster, even if they ended, so that their objects are
-// deleted. fc is nil if the ForeignCluster does not exist.
+// directions returns the outgoing and then the incoming peering with a cluster, even if they ended, so that their
+// objects are deleted. fc is nil if the ForeignCluster does not exist.
 func (r *Reconciler) directions(ctx context.Context, name string, fc *v1alpha1.ForeignCluster) ([]direction, error) {
 	outgoing := direction{
 		namespace: naming.PeerNamespace(name),

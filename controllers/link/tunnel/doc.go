@@ -7,6 +7,6 @@
 // NetworkConfig with the allocated ranges. Once both clusters have answered, it writes the result to a
 // TunnelEndpoint, from which the gateway creates the tunnel.
 //
-// The registry validates the NetworkConfigs that peers write. This package decides which of their
+// The API server validates the NetworkConfigs that peers write. This package decides which of their
 // ranges, how many addresses, and which public keys the local cluster accepts.
 package tunnel

@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// ensureTunnel ensures the TunnelEndpoint of the peer once both clusters have answered. If the peer has
-// a NetworkConfig for each direction, the first one counts.
+// ensureTunnel, a step of agree, ensures the TunnelEndpoint of the peer once both clusters have answered. If the peer
+// has a NetworkConfig for each direction, it uses the one of the outgoing peering.
 func (r *Reconciler) ensureTunnel(ctx context.Context, p *pass) (*state, error) {
 	local, refusal := p.answered()
 	if refusal != nil && p.tunnel == nil {
@@ -58,8 +58,8 @@ func (r *Reconciler) ensureTunnel(ctx context.Context, p *pass) (*state, error) 
 	return refusal, nil
 }
 
-// write creates or updates the TunnelEndpoint of a peer. If the existing TunnelEndpoint has another cluster ID,
-// write deletes it and returns the state to report meanwhile.
+// write creates or updates the TunnelEndpoint of a peer, and sets p.tunnel. If the existing TunnelEndpoint has
+// another cluster ID, write deletes it and returns the state to report meanwhile.
 func (r *Reconciler) write(ctx context.Context, p *pass, spec v1alpha1.TunnelEndpointSpec) (*state, error) {
 	switch {
 	case p.tunnel == nil:
@@ -86,7 +86,7 @@ func (r *Reconciler) write(ctx context.Context, p *pass, spec v1alpha1.TunnelEnd
 	return nil, nil
 }
 
-// readTunnel reads the TunnelEndpoint of a peer, if there is one.
+// readTunnel sets p.tunnel to the TunnelEndpoint of the peer; nil if there is none.
 func (r *Reconciler) readTunnel(ctx context.Context, p *pass) (err error) {
 	p.tunnel, err = r.tunnel(ctx, p.fc.Name)
 	return err

@@ -32,9 +32,9 @@ type family struct {
 	bits, poolBits int
 }
 
-// families are the two IP families. An IPv4 external CIDR has 16384 addresses, which is more than one
-// tunnel needs, and a /8 contains a thousand of them. CIDRs of the pool that are smaller than poolBits
-// are left for remapping, because the range of one peer may need all of such a CIDR.
+// families are the two IP families. An IPv4 external CIDR, a /18, has more addresses than the 10000 mappings that a
+// tunnel may have, and a /8 contains 1024 of them. CIDRs of the pool with a prefix length above poolBits are left for
+// remapping, because the range of one peer may need all of such a CIDR.
 var families = []family{{"IPv4", true, 18, 12}, {"IPv6", false, 112, 40}}
 
 // of returns the valid CIDRs of the family.
@@ -115,10 +115,10 @@ func (r *Reconciler) externalCIDRs(
 	return cidrs, missing, nil
 }
 
-// takeExternal allocates a range for each missing family, and returns all external CIDRs. An
-// AddressMapping allocates the range, so that it overlaps no remapped range. The AddressMapping is
-// deleted only after AddressPool default reserves the range, and the range is announced to peers after
-// that.
+// takeExternal allocates a range for each missing family, and returns the CIDRs in external together with these
+// ranges. An AddressMapping allocates a range, so that the range overlaps no remapped range. The AddressMapping is
+// deleted only after AddressPool default reserves the range in addition to own, and the range is announced to peers
+// after that.
 func (r *Reconciler) takeExternal(
 	ctx context.Context, own netmap.Ranges, external []string, missing []family,
 ) ([]string, error) {

@@ -9,8 +9,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// inBand reports whether the consumer's requests to the provider's API server go through the tunnel. fc may be
-// nil.
+// inBand reports whether the consumer's requests to the provider's API server go through the tunnel, because
+// spec.mode of the ForeignCluster is InBand. fc may be nil.
 func inBand(fc *v1alpha1.ForeignCluster) bool {
 	return fc != nil && fc.Spec.Mode == v1alpha1.PeeringInBand && fc.Spec.Gateway != nil && fc.Spec.ClusterID != ""
 }
@@ -34,8 +34,8 @@ func control(fc *v1alpha1.ForeignCluster) []v1alpha1.TunnelControl {
 // exists reports whether a peering with this phase has begun and has not ended.
 func exists(phase v1alpha1.PeeringPhase) bool { return phase != "" && phase != v1alpha1.PeeringNone }
 
-// controlOnly ensures the TunnelEndpoint of an in-band peer without ranges, which only connects the
-// gateways. It takes the peer's gateway from the spec of the ForeignCluster.
+// controlOnly ensures a TunnelEndpoint without ranges, whose tunnel carries only the control plane, and returns its
+// state. It uses spec.gateway of the ForeignCluster, whose spec.mode must be InBand.
 func (r *Reconciler) controlOnly(ctx context.Context, p *pass) (*state, error) {
 	if err := r.readTunnel(ctx, p); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func (r *Reconciler) refuseGateway(ctx context.Context, p *pass) (*state, error)
 		"spec.gateway has the public key of another cluster's gateway: set it to the key of the peer's gateway."), nil
 }
 
-// withoutRanges deletes the TunnelEndpoint of a peer or, if the peer is in-band, replaces it by one
-// without ranges and returns its state.
+// withoutRanges deletes the TunnelEndpoint of a peer or, if the control plane uses the tunnel (see control), replaces
+// it by one without ranges and returns the state of that tunnel.
 func (r *Reconciler) withoutRanges(ctx context.Context, p *pass) (*state, error) {
 	if len(control(p.fc)) == 0 {
 		return nil, r.deleteTunnel(ctx, p.fc.Name)

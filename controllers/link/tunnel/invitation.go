@@ -24,8 +24,8 @@ import (
 // InvitationName is the name of the controller InvitationReconciler in --controllers, logs and metrics.
 const InvitationName = "invitation-gateway"
 
-// InvitationReconciler writes the public key and the endpoints of the local gateway to the status of
-// each in-band PeeringToken. A consumer needs them to create the tunnel before it peers.
+// InvitationReconciler writes the public key and the endpoints of the local gateway to the status of each
+// PeeringToken with spec.mode InBand. A consumer needs them to create the tunnel before it peers.
 type InvitationReconciler struct {
 	*Local
 }

@@ -16,9 +16,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// leaseTimeout is the time without a renewal of the gateways' Lease after which the statuses of
-// TunnelEndpoints count as outdated. It equals the time after which Kubernetes marks the pods of a
-// stopped node as not ready.
+// leaseTimeout is the time without a renewal of the gateways' Lease after which the statuses of TunnelEndpoints count
+// as outdated. It exceeds settleTime, within which a standby gateway becomes active.
 const leaseTimeout = 40 * time.Second
 
 // gatewayLife is the observed state of the Lease that the active gateway renews.

@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// ReasonTooManyRanges of an event on AddressPool default means that the pool cannot reserve all ranges of the local
-	// cluster's nodes, so ranges of peers may be remapped to them. Set network.nodeCIDRs and network.podCIDRs to CIDRs
-	// that contain them.
+	// ReasonTooManyRanges of an event on AddressPool default means that the local cluster has more than the 256
+	// ranges that the pool can reserve, so ranges of peers may be remapped to the smallest of them, normally
+	// addresses of nodes. Set network.nodeCIDRs and network.podCIDRs to CIDRs that contain them.
 	ReasonTooManyRanges = "TooManyRanges"
 	// ReasonNoExternalAddresses of an event on AddressPool default means that the pool has no range for an external
 	// CIDR. Set network.externalCIDRs, or set it to None.
 	ReasonNoExternalAddresses = "NoExternalAddresses"
 )
 
-// ensurePools ensures the AddressPools default and external, with the CIDRs of the settings and the
-// ranges of the local cluster. An AddressPool without the label of the controllers belongs to an
-// administrator, and is not changed.
+// ensurePools, a step of agree, ensures the AddressPools default and external, with the CIDRs of the settings and the
+// ranges of the local cluster. An AddressPool without the label of the controllers belongs to an administrator, and
+// is not changed.
 func (r *Reconciler) ensurePools(ctx context.Context, p *pass) (*state, error) {
 	// If two reconciles allocated an external CIDR at the same time, one of them would fail.
 	r.pooling.Lock()
@@ -115,7 +115,7 @@ func (r *Reconciler) recordUnreserved(pool *v1alpha1.AddressPool, left int) {
 
 // reserved returns the ranges that must not be allocated for peers: the external CIDRs, and then the
 // other ranges of the local cluster, the larger ones first, without ranges that another one contains.
-// left is the number of ranges beyond the maximum length of spec.reserved.
+// left is the number of ranges beyond validation.MaxReservedCIDRs, which cidrs does not contain.
 func reserved(own netmap.Ranges, external []string) (cidrs []string, left int) {
 	all := slices.Concat(own.Pods, own.Services, own.Nodes, own.External, own.Reserved)
 	slices.SortFunc(all, func(a, b netip.Prefix) int {

@@ -10,8 +10,8 @@ import (
 	"liqo.io/federation/apiserver/trust"
 )
 
-// reach returns which local pods a peer reaches: spec.reach of its ForeignCluster, otherwise the value of the
-// installation, otherwise the default of its trust.
+// reach returns which local pods a peer reaches: spec.reach of its ForeignCluster, otherwise installation, the value
+// of --network-reach, and if that is empty, the default of the peer's trust.
 func reach(fc *v1alpha1.ForeignCluster, installation v1alpha1.ReachMode) v1alpha1.ReachMode {
 	return cmp.Or(fc.Spec.Reach, installation, reachByTrust(fc))
 }

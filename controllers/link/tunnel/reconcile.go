@@ -118,7 +118,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (time.Duration,
 	return p.after, r.report(ctx, fc, own, *current)
 }
 
-// mode returns spec.networking of a ForeignCluster, or the default of the installation.
+// mode returns spec.networking of a ForeignCluster or, if that is empty, r.Networking.
 func (r *Reconciler) mode(fc *v1alpha1.ForeignCluster) v1alpha1.NetworkingMode {
 	return cmp.Or(fc.Spec.Networking, r.Networking)
 }
@@ -155,8 +155,8 @@ func (r *Reconciler) readEndpoints(ctx context.Context, p *pass) (*state, error)
 	return nil, r.findEndpoints(ctx, &p.facts)
 }
 
-// withdraw deletes the objects that were created for a peer, the TunnelEndpoint first. If the tunnel of
-// an in-band peer is kept for the control plane, it returns the state of that tunnel.
+// withdraw deletes the objects that were created for the peer with a name, the TunnelEndpoint first. If withoutRanges
+// keeps the tunnel for the control plane, it returns the state of that tunnel.
 func (r *Reconciler) withdraw(
 	ctx context.Context, name string, p *pass, directions []direction,
 ) (alone *state, err error) {

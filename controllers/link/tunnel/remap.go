@@ -34,10 +34,10 @@ type attempt struct {
 	failed *state
 }
 
-// ensureMappings ensures an AddressMapping for each range of the peer. If the pool has no free range for one of
-// them, it deletes the AddressMappings that the tunnel does not use. It does not repeat a failed attempt before
-// exhaustedRetry, because the creation and deletion of AddressMappings would trigger the next reconcile at
-// once.
+// ensureMappings, a step of agree, ensures an AddressMapping for each range of the peer. If the pool has no free
+// range for one of them, it deletes the AddressMappings that the tunnel does not use. It does not repeat a failed
+// attempt before exhaustedRetry, because the creation and deletion of AddressMappings would trigger the next
+// reconcile at once.
 func (r *Reconciler) ensureMappings(ctx context.Context, p *pass) (*state, error) {
 	var of strings.Builder
 	for _, config := range p.remote {

@@ -28,8 +28,8 @@ const (
 	maxBits6 = 35
 )
 
-// readRemoteConfigs reads the NetworkConfigs of the peer. It answers each one that this cluster does
-// not accept with a refusal. If none is left, it removes the ranges from the tunnel.
+// readRemoteConfigs, a step of agree, sets p.remote to the NetworkConfigs of the peer that this cluster accepts, and
+// refuses the others in their status. If none is left, it removes the ranges from the tunnel.
 func (r *Reconciler) readRemoteConfigs(ctx context.Context, p *pass) (*state, error) {
 	var refusal *state
 	for _, d := range p.directions {
@@ -92,9 +92,9 @@ func (r *Reconciler) differingKeys(ctx context.Context, p *pass) (*state, error)
 	return current, nil
 }
 
-// objection returns the reason why this cluster does not accept the NetworkConfig of a peer; empty if
-// it does. The registry has validated each field, so this function checks only what depends on this
-// cluster and on other peers. Both clusters show the reason.
+// objection returns the reason why this cluster does not accept the NetworkConfig of a peer; empty if it does. The
+// API server has validated each field, so this function checks only what depends on this cluster and on other peers.
+// Conditions in both clusters show the reason.
 func (r *Reconciler) objection(ctx context.Context, p *pass, spec *v1alpha1.NetworkConfigSpec) (string, error) {
 	switch {
 	case spec.ClusterID != p.fc.Spec.ClusterID:
@@ -130,7 +130,7 @@ func (r *Reconciler) objection(ctx context.Context, p *pass, spec *v1alpha1.Netw
 	if used, err := r.usesKey(ctx, p.fc, spec.PublicKey); err != nil || used {
 		return "its public key belongs to another cluster", err
 	}
-	// An in-band peer without a tunnel has its public key in the spec of its ForeignCluster.
+	// The public key of a peer with mode InBand is in the spec of its ForeignCluster before there is a tunnel.
 	var clusters v1alpha1.ForeignClusterList
 	if err := r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
 		return "", err
@@ -144,8 +144,8 @@ func (r *Reconciler) objection(ctx context.Context, p *pass, spec *v1alpha1.Netw
 	return "", nil
 }
 
-// exceeded returns the reason for refusing ranges that together have more addresses than one peer may
-// have; empty if they do not. The ranges must be distinct.
+// exceeded returns the reason for refusing ranges that together have more IPv4 addresses than a CIDR of maxBits4, or
+// more IPv6 addresses than one of maxBits6; empty if they do not. The ranges must be distinct.
 func exceeded(ranges []string) string {
 	shares := map[int]float64{}
 	for _, text := range ranges {
@@ -185,8 +185,8 @@ func (p *pass) commonRanges(spec *v1alpha1.NetworkConfigSpec) []string {
 	})
 }
 
-// answerConfigs writes the ranges that were allocated for the peer's ranges to the status of the peer's
-// NetworkConfigs.
+// answerConfigs, a step of agree, writes the ranges that were allocated for the peer's ranges to the status of the
+// peer's NetworkConfigs.
 func (r *Reconciler) answerConfigs(ctx context.Context, p *pass) (*state, error) {
 	for _, config := range p.remote {
 		var list []v1alpha1.CIDRMapping
@@ -200,8 +200,7 @@ func (r *Reconciler) answerConfigs(ctx context.Context, p *pass) (*state, error)
 	return nil, nil
 }
 
-// answer writes the mappings of a peer's ranges, or why as the reason for refusing them, to the status of the
-// peer's NetworkConfig.
+// answer writes the mappings in list, or why as the message of a refusal, to the status of a peer's NetworkConfig.
 func (r *Reconciler) answer(
 	ctx context.Context, config *v1alpha1.NetworkConfig, list []v1alpha1.CIDRMapping, reason, why string,
 ) error {

@@ -28,7 +28,8 @@ const (
 	// ReasonTunnelFailing means that the gateway cannot set up the tunnel; the message is the gateway's. See
 	// docs/network-troubleshooting.md.
 	ReasonTunnelFailing = "TunnelFailing"
-	// ReasonAwaitingPeering means that no direction of the peering is established.
+	// ReasonAwaitingPeering means that no direction of the peering is established, or the tunnel connects no pods but
+	// carries the control plane.
 	ReasonAwaitingPeering = "AwaitingPeering"
 	// ReasonVersionUnsupported means that the peer's version does not support tunnels. Upgrade the peer.
 	ReasonVersionUnsupported = "VersionUnsupported"
@@ -43,14 +44,14 @@ const (
 	// ReasonKeyInvalid means that the key of the gateway is invalid. Correct the Secret federation-wireguard, or delete
 	// it.
 	ReasonKeyInvalid = "KeyInvalid"
-	// ReasonNetworkConfigRefused means that the peer's NetworkConfig is invalid; the message has the cause. Correct the
-	// settings of the peer.
+	// ReasonNetworkConfigRefused means that the cluster that reads the NetworkConfig of its peer refuses it; the
+	// message has the cause. Correct the settings of the peer, or permit its ranges in network.peerCIDRs.
 	ReasonNetworkConfigRefused = "NetworkConfigRefused"
 	// ReasonKeysDiffer means that the peer's NetworkConfigs for the two directions have different public keys.
 	// If it lasts, disable the direction that is not enabled in the peer.
 	ReasonKeysDiffer = "KeysDiffer"
-	// ReasonPeerRefuses means that the peer refused the local NetworkConfig. See the condition in the cluster of the
-	// peer.
+	// ReasonPeerRefuses means that the peer refused the local NetworkConfig; the message has the cause. See the
+	// condition Networking of the ForeignCluster of the local cluster in the cluster of the peer.
 	ReasonPeerRefuses = "PeerRefuses"
 	// ReasonAddressesExhausted means that no range is available to remap CIDRs of the peer. Extend
 	// network.poolCIDRs; the allocation is retried each minute.
@@ -148,8 +149,8 @@ func (p *pass) state(now time.Time, expired bool) *state {
 }
 
 // report writes to the status of the ForeignCluster the state s of the network to the peer, and own, the local
-// gateway that an in-band peer needs. It emits an event if the reason changed. It sets status.networking only
-// if the networking is Tunnel. own may be nil.
+// gateway, which a peer with mode InBand needs; nil with another mode. It emits an event if the reason changed. It
+// sets status.networking only if the networking is Tunnel.
 func (r *Reconciler) report(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, own *v1alpha1.PeeringGateway, s state,
 ) error {
