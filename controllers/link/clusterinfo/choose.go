@@ -265,8 +265,8 @@ func (c *choice) known() metav1.Condition {
 	}
 	if len(c.taken[v1alpha1.RangeOfPods]) == 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, ReasonPodRangesUnknown
-		condition.Message = "No pod CIDRs are in use, because none are detected, or all overlap ranges of peers, so tunnels " +
-			"cannot be created: set network.podCIDRs in the values of the chart."
+		condition.Message = "No pod CIDRs are in use, because none are detected, or all overlap ranges of peers, so " +
+			"tunnels cannot be created: set network.podCIDRs in the values of the chart."
 		return condition
 	}
 	var sentences []string
