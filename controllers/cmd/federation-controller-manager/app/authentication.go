@@ -22,8 +22,8 @@ import (
 var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
 // authenticate configures the authentication of requests to the health and metrics endpoints, and returns a health
-// check that fails until the CA bundle of client certificates is loaded. The server may start before that. authenticate
-// fails if the CA bundle cannot be read, unless the options tolerate that.
+// check that fails until the CA bundle of client certificates is loaded. The server may start before that.
+// authenticate fails if the CA bundle cannot be read, unless --authentication-tolerate-lookup-failure is set.
 func authenticate(
 	ctx context.Context, options genericoptions.DelegatingAuthenticationOptions, client kubernetes.Interface,
 	serving *genericapiserver.SecureServingInfo,

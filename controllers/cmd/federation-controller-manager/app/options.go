@@ -54,8 +54,8 @@ type Options struct {
 	Namespace string
 	// InvitationNamespace is the namespace of the ServiceAccounts and Secrets of invitations.
 	InvitationNamespace string
-	// StorageNamespace is the namespace of the CSIStorageCapacities of the virtual StorageClass, and of
-	// the intermediate claims for which its local volumes are provisioned.
+	// StorageNamespace is the namespace of the CSIStorageCapacities of the virtual StorageClass, and of the
+	// intermediate claims for which volumes are provisioned in the local cluster for virtual volumes.
 	StorageNamespace string
 	// ServiceAccount is the name of the ServiceAccount of this process, in Namespace. Controllers bind roles to it in
 	// the namespaces of peerings.
@@ -72,15 +72,16 @@ type Options struct {
 	// NetworkReach selects the local pods that a peer reaches if its ForeignCluster sets no reach. Empty means Offloaded
 	// with trust Tenant, and All with SameOwner.
 	NetworkReach string
-	// RefusedEndpoints are CIDRs whose addresses are refused for endpoints of consumers' Services and, with networking
-	// Flat, for pods on providers.
+	// RefusedEndpoints are CIDRs in which addresses that peers report are refused: addresses of endpoints of
+	// consumers' Services and, with networking Flat, of pods on providers. In addition, remote pods that a
+	// NetworkPolicy isolates cannot reach these CIDRs, and local endpoints in them get no address for peers.
 	RefusedEndpoints []string
 	// Ranges are the CIDRs of the local cluster that an administrator configures. CIDRs that are not configured are
 	// detected.
 	Ranges clusterinfo.Values
 	// Network configures the external CIDRs, the pool of remapped CIDRs, and the gateway of the local cluster.
 	Network tunnel.Settings
-	// ControlProxy is the gateway's proxy, through which in-band peerings reach the provider's API server.
+	// ControlProxy is the gateway's proxy, through which peerings with mode InBand reach the provider's API server.
 	ControlProxy peering.ControlProxy
 	// Policy limits what is offered to consumers.
 	Policy offer.Policy
@@ -168,9 +169,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"the peer offloaded, and endpoints of Services reflected or exported to it) or All. If empty, Offloaded "+
 			"with trust Tenant, and All with SameOwner.")
 	fs.StringSliceVar(&o.RefusedEndpoints, "policy-refused-endpoint-cidrs", o.RefusedEndpoints,
-		"CIDRs in which addresses of peers are refused: of endpoints of consumers' Services, and with networking Flat of "+
-			"pods on providers. They are refused in addition to the addresses of nodes, the pod CIDRs in specs of nodes, and "+
-			"the ServiceCIDRs. Set all other pod CIDRs, and ranges that nodes can reach but peers must not reach.")
+		"CIDRs in which addresses that peers report are refused: addresses of endpoints of consumers' Services and, if "+
+			"--networking or spec.networking of the ForeignCluster is Flat, addresses of pods on providers. They are refused "+
+			"in addition to the ranges of nodes, pods, Services and API servers in ClusterInfo local. Set the ranges that it "+
+			"lacks, ranges of pods whose source there is Pod, and other ranges that nodes can reach but peers must not reach.")
 	o.Ranges.AddFlags(fs)
 	o.Network.AddFlags(fs)
 	o.ControlProxy.AddFlags(fs)

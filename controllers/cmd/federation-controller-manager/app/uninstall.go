@@ -106,7 +106,8 @@ func newUninstallCommand() *cobra.Command {
 	return cmd
 }
 
-// run prints the objects that use the federation, and fails with errInUse, unless none exist or force ends them.
+// run prints the objects that use the federation. If none exist, or once force has ended them, it calls removeRest.
+// It fails with errInUse if any exist, and force is false or the federation API is not available.
 func (u *uninstaller) run(ctx context.Context) error {
 	used, err := u.inUse(ctx)
 	if err != nil {
@@ -135,7 +136,8 @@ func (u *uninstaller) run(ctx context.Context) error {
 	return u.removeRest(ctx)
 }
 
-// removeRest makes the volumes of the federation usable after the uninstallation, and deletes the keys of the gateway.
+// removeRest deletes the virtual StorageClass, and the finalizers of volumes, so that they remain usable after the
+// uninstallation (see consumer.HandBack), and deletes the keys of the gateway.
 func (u *uninstaller) removeRest(ctx context.Context) error {
 	if err := consumer.HandBack(ctx, u.volumes, u.storageClass, u.storageNamespace); err != nil {
 		return fmt.Errorf("%w: uninstall again, or leave the volumes with `helm uninstall --no-hooks`", err)
