@@ -56,7 +56,7 @@ type ReachReconciler struct {
 	Events record.EventRecorder
 
 	changed kit.Trigger
-	// watched are the namespaces whose Services are cached. One worker uses it.
+	// watched are the namespaces whose Services are cached. It needs no lock, because there is one worker.
 	watched sets.Set[string]
 }
 
