@@ -215,7 +215,8 @@ func (c *choice) external(is4 bool) {
 	}
 }
 
-// take adds CIDRs to the ranges in use, except CIDRs that overlap a range by which a tunnel reaches a peer.
+// take adds CIDRs with a use and a source to the chosen ranges. For each CIDR that overlaps a range by which a tunnel
+// reaches a peer, it adds a finding instead.
 func (c *choice) take(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, cidrs []netip.Prefix) {
 	for _, cidr := range cidrs {
 		if peer := c.takenBy(cidr); peer != "" {

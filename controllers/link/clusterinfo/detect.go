@@ -158,8 +158,8 @@ func (r *Reconciler) detectCalico(ctx context.Context, d *detected) error {
 	return err
 }
 
-// detectPods adds the ranges with prefix length podBits4 or podBits6 around the addresses of running pods.
-// It keeps such ranges of earlier reconciles, because pods that ended may start again.
+// detectPods adds the ranges with prefix length podBits4 or podBits6 around the addresses of at most maxPods running
+// pods on the nodes in own. It keeps such ranges of earlier reconciles, because pods that ended may start again.
 func (r *Reconciler) detectPods(
 	ctx context.Context, d *detected, own map[string]bool, previous []v1alpha1.ClusterRange,
 ) error {

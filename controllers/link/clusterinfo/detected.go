@@ -20,7 +20,7 @@ import (
 type detected struct {
 	// ranges has the ranges by use and source.
 	ranges map[v1alpha1.ClusterRangeUse]map[v1alpha1.ClusterRangeSource][]netip.Prefix
-	// invalid has the texts in sources that parse rejects.
+	// invalid has the texts in sources that parse rejects, and the errors about sources that cannot be decoded.
 	invalid []invalidRange
 }
 

@@ -17,8 +17,9 @@ import (
 // maxValues is the maximum number of CIDRs in one flag.
 const maxValues = 64
 
-// Values are the ranges that an administrator configures. PodCIDRs and ServiceCIDRs override the detected
-// ranges; if they are empty, the ranges are detected. NodeCIDRs are used in addition to detected addresses.
+// Values are the ranges that an administrator configures. PodCIDRs and ServiceCIDRs override the detected ranges; if
+// they are empty, the ranges are detected. NodeCIDRs are used in addition to detected addresses. ReservedCIDRs are
+// further ranges that pods of this cluster reach, so that ranges of peers are not remapped to them.
 type Values struct {
 	PodCIDRs, ServiceCIDRs, NodeCIDRs, ReservedCIDRs []string
 	// ExternalCIDRs are the CIDRs from which non-pod endpoints get addresses that peers can reach. Empty
@@ -70,7 +71,7 @@ func (v *Values) Validate() []error {
 	return errs
 }
 
-// found returns the values of one use.
+// found returns the parsed CIDRs in v for one use, without invalid ones, which Validate reports.
 func (v *Values) found(use v1alpha1.ClusterRangeUse) []netip.Prefix {
 	texts := map[v1alpha1.ClusterRangeUse][]string{
 		v1alpha1.RangeOfPods: v.PodCIDRs, v1alpha1.RangeOfServices: v.ServiceCIDRs, v1alpha1.RangeOfNodes: v.NodeCIDRs,
