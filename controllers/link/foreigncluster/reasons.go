@@ -11,7 +11,7 @@ const (
 	ReasonDisabled = "Disabled"
 	// ReasonDisconnecting means that the direction is being removed.
 	ReasonDisconnecting = "Disconnecting"
-	// ReasonReady means that the direction is established.
+	// ReasonReady means that every enabled direction of the peering is established.
 	ReasonReady = "Ready"
 	// ReasonNamespaceTaken means that a namespace with the name of the peer or tenant namespace exists that
 	// does not belong to this peering. Delete that namespace, or create the ForeignCluster with another name.
