@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
-// endpointsOf returns the endpoints at which a Service is reached from outside of the cluster, the
-// preferred one first. The result does not depend on the order of nodes and pods.
+// endpointsOf returns at most validation.MaxTunnelEndpoints endpoints at which a Service is reached from outside of
+// the cluster, the preferred one first. The result does not depend on the order of nodes and pods.
 func endpointsOf(service *corev1.Service, nodes []corev1.Node, pods []corev1.Pod) []string {
 	port := portOf(service)
 	if port == nil {
@@ -62,8 +62,8 @@ func portOf(service *corev1.Service) *corev1.ServicePort {
 	return &service.Spec.Ports[at]
 }
 
-// nodeAddresses returns an address of each node that forwards packets to a Service: external addresses or, if
-// no node has one, internal addresses. Nodes with a gateway come first.
+// nodeAddresses returns an address of each node that forwards packets to the gateway's Service: external addresses
+// or, if no node has one, internal addresses. Nodes of pods, the gateway's pods, come first.
 func nodeAddresses(service *corev1.Service, nodes []corev1.Node, pods []corev1.Pod) []string {
 	runs := map[string]bool{}
 	for i := range pods {
