@@ -22,11 +22,12 @@ import (
 type consumerReach struct {
 	// local is the name of this cluster.
 	local string
-	// clusters are the names of this cluster and of the reachable providers.
+	// clusters are the names of this cluster, and of the reachable providers that are Ready in the status of the
+	// NamespaceOffloading.
 	clusters []string
-	// reachable are the providers whose pods can be reached.
+	// reachable maps the name of a provider to whether its pods can be reached.
 	reachable map[string]bool
-	// providers maps the name of a virtual node to its provider.
+	// providers maps the name of a virtual node to the name of its provider.
 	providers map[string]string
 }
 
