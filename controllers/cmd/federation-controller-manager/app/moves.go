@@ -71,7 +71,7 @@ func initVolumeMove(ctx context.Context, config *Config) error {
 	return controller.SetupWithManager(manager)
 }
 
-// moverLogs returns the function that reads the end of a mover's log.
+// moverLogs returns a function that reads the last maxMoverLines lines of a mover's log, at most maxMoverLog bytes.
 func moverLogs(kube kubernetes.Interface) func(context.Context, types.NamespacedName) (string, error) {
 	return func(ctx context.Context, pod types.NamespacedName) (string, error) {
 		stream, err := kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
