@@ -96,7 +96,8 @@ func phase(p v1alpha1.PeeringPhase) v1alpha1.PeeringPhase {
 	return p
 }
 
-// commands returns the kubectl commands that delete the listed objects.
+// commands returns the kubectl commands that delete the listed objects, except volumes. They delete namespaces only
+// if no ForeignCluster is listed, whose deletion would delete them.
 func (u *use) commands() string {
 	var lines []string
 	if len(u.offloadings) > 0 {
