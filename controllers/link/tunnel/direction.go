@@ -65,8 +65,8 @@ func (r *Reconciler) resourceRequests(ctx context.Context, namespace string) ([]
 	return kit.Pointers(requests.Items), err
 }
 
-// needsTunnel reports whether a peering needs a tunnel. It does from the time when it is established
-// until it has ended, because pods communicate until they are drained.
+// needsTunnel reports whether a peering needs a tunnel. If the peer supports tunnels, it does from the time when it
+// is established until it has ended, because pods communicate until they are drained.
 func (r *Reconciler) needsTunnel(ctx context.Context, d direction) (bool, error) {
 	switch d.phase {
 	case v1alpha1.PeeringEstablished:

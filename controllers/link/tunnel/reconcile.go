@@ -28,8 +28,8 @@ type pass struct {
 	fc *v1alpha1.ForeignCluster
 	// directions are the peerings that need the tunnel.
 	directions []direction
-	// local are the local cluster's NetworkConfigs that did not change in this reconcile, and remote
-	// the peer's NetworkConfigs that were not refused.
+	// local are the local cluster's NetworkConfigs, except those that this reconcile updated, and remote the peer's
+	// NetworkConfigs that were not refused.
 	local, remote []*v1alpha1.NetworkConfig
 	// remapped maps each range of the peer to the range that was allocated for it.
 	remapped map[string]string
