@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// nameRetry is the time after which to try again to create a ServiceImport if its name is in use. The
-	// other ServiceImport is not cached, so its deletion causes no event.
+	// nameRetry is the time after which to try again to create a ServiceImport if its name is in use, or the API
+	// server refused it. The other ServiceImport is not cached, so its deletion causes no event.
 	nameRetry = 30 * time.Second
 	// reasonConflict of an event on an exported Service means that a ServiceImport with the name of the Service has
 	// another owner. Delete or rename one of the two.
