@@ -49,10 +49,10 @@ func (d *detected) addFlannel(config *corev1.ConfigMap) error {
 	return nil
 }
 
-// addCilium adds the cluster pool ranges in ConfigMap cilium-config, which are separated by spaces
-// (cilium/cilium, install/kubernetes/cilium/templates/cilium-configmap.yaml, cluster-pool-ipv4-cidr). It
-// reports whether the ranges are in CiliumNodes instead. They are, unless the IPAM mode is cluster-pool or
-// kubernetes; the latter uses the podCIDRs of nodes.
+// addCilium adds the cluster pool ranges in ConfigMap cilium-config, which are separated by spaces (cilium/cilium,
+// install/kubernetes/cilium/templates/cilium-configmap.yaml, cluster-pool-ipv4-cidr). It reports whether the ranges
+// are in CiliumNodes instead. They are, unless the IPAM mode is cluster-pool, kubernetes or not set; kubernetes uses
+// the podCIDRs of nodes.
 func (d *detected) addCilium(config *corev1.ConfigMap) (inNodes bool) {
 	switch config.Data["ipam"] {
 	case "", "kubernetes":
