@@ -50,8 +50,8 @@ const (
 	// ReasonKeysDiffer means that the peer's NetworkConfigs for the two directions have different public keys.
 	// If it lasts, disable the direction that is not enabled in the peer.
 	ReasonKeysDiffer = "KeysDiffer"
-	// ReasonPeerRefuses means that the peer refused the local NetworkConfig; the message has the cause. See the
-	// condition Networking of the ForeignCluster of the local cluster in the cluster of the peer.
+	// ReasonPeerRefuses means that the peer refused the local NetworkConfig; the message has the cause. In the peer's
+	// cluster, see the condition Networking of the ForeignCluster of the local cluster.
 	ReasonPeerRefuses = "PeerRefuses"
 	// ReasonAddressesExhausted means that no range is available to remap CIDRs of the peer. Extend
 	// network.poolCIDRs; the allocation is retried each minute.
