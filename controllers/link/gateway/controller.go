@@ -37,7 +37,7 @@ const (
 	// ReasonUnreachable means that the Service has no endpoint for peers. See
 	// docs/network-reference.md#the-gateways-service.
 	ReasonUnreachable = "Unreachable"
-	// ReasonReachable means that the Service has an endpoint again.
+	// ReasonReachable means that the Service has endpoints again, or other ones than before.
 	ReasonReachable = "Reachable"
 )
 
