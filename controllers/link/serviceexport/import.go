@@ -16,9 +16,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// importFor returns the ServiceImport of a Service in the same namespace. It has the cluster IP of the
-// Service, which has the endpoints of all reachable clusters already. The garbage collector deletes it
-// together with its owner.
+// importFor returns the ServiceImport of a Service in the same namespace. Unless the Service is headless, the
+// ServiceImport has its cluster IP, because the Service has the endpoints of all reachable clusters already. The
+// garbage collector deletes the ServiceImport together with owner.
 func importFor(service *corev1.Service, owner metav1.OwnerReference) *mcsv1alpha1.ServiceImport {
 	from := service.DeepCopy().Spec
 	spec := mcsv1alpha1.ServiceImportSpec{
