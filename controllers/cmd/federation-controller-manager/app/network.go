@@ -94,7 +94,7 @@ func initInvitationGateway(ctx context.Context, config *Config) error {
 	return (&tunnel.InvitationReconciler{Local: local}).SetupWithManager(config.manager, installed)
 }
 
-// initGatewayService adds no controller if the gateway has no Service.
+// initGatewayService adds the controller of the gateway's Service; none if the gateway has no Service.
 func initGatewayService(ctx context.Context, config *Config) error {
 	finder, err := config.gatewayFinder(ctx)
 	if err != nil || finder == nil {
