@@ -84,7 +84,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	}
 	fs.BoolVar(&s.GatewayService, "network-gateway-service", s.GatewayService,
 		"Write the EndpointSlice of Service federation-gateway in the installation namespace, "+
-			"and use the addresses of that Service as endpoints of the gateway.")
+			"and use the addresses of that Service as endpoints of the gateway, unless --network-endpoints is set.")
 	fs.Int32Var(&s.MTU, "network-mtu", s.MTU,
 		"Largest packet inside of a tunnel in bytes, 1280 to 65535; "+
 			"0 means that the gateway measures the MTU of its node's network.")
