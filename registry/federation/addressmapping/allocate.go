@@ -74,7 +74,7 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 	}
 	creation, ok := ctx.Value(creationKey{}).(*addressrange.Creation)
 	if !ok {
-		return nil, apierrors.NewInternalError(errors.New("an address mapping is created without an allocation"))
+		return nil, apierrors.NewInternalError(errors.New("reserving a range: the context of the request has no Creation"))
 	}
 	if len(validation.ValidateAddressMapping(mapping)) > 0 {
 		return finish, nil
@@ -94,8 +94,8 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 }
 
 // requestOf returns the allocation request for a mapping. If spec.mapped is set, the request permits only that range.
-// Otherwise a CIDR is mapped to itself if it is free, unless spec.remap is true. An address is always replaced by
-// another one, because it does not belong to a range of this cluster.
+// Otherwise a CIDR is mapped to itself if it is free, unless spec.remap is true. An address is always mapped to an
+// address of the pool.
 func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error) {
 	request := addressrange.Request{Pool: spec.Pool}
 	request.Chance = rand.Uint32()
