@@ -91,8 +91,8 @@ func Kind(trust federation.PeeringTrust, plans plan.Reader) kind {
 	}
 }
 
-// phase returns an observed phase. If none was observed yet, it returns Pending for a requested peering and None
-// otherwise.
+// phase returns the cell for one aspect of a peering, for example its authentication: observed, the phase in the
+// status. If that is empty, it returns Pending if requested is Enabled, and None otherwise.
 func phase(observed federation.PeeringPhase, requested federation.PeeringIntent) string {
 	switch {
 	case observed != "":

@@ -32,8 +32,8 @@ type invitations struct {
 	secrets corev1client.SecretInterface
 }
 
-// comparison is the result of comparing a token with the stored token of a cluster. absent means that no token is
-// stored.
+// comparison is the result of comparing the token of a request with the token in the Secret of a ForeignCluster. It is
+// absent if there is no Secret.
 type comparison int
 
 const (
@@ -52,7 +52,8 @@ func withoutLogger(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, klog.Logger{})
 }
 
-// compare compares a token with the stored token of a cluster. It fails if the Secret cannot be read.
+// compare compares a token with the token in the Secret of a cluster. cluster is the name of the ForeignCluster. It
+// fails if the Secret cannot be read.
 func (i invitations) compare(ctx context.Context, cluster, token string) (comparison, error) {
 	secret, err := i.get(ctx, cluster)
 	switch {
@@ -67,9 +68,9 @@ func (i invitations) compare(ctx context.Context, cluster, token string) (compar
 	}
 }
 
-// store stores the token of a cluster, and returns a function that undoes this. If another token is stored already,
-// store replaces it if replace is true. If replace is false, store fails with Conflict, because a concurrent request
-// may have stored that token.
+// store stores the token of a cluster in its Secret, and returns a function that undoes this. cluster is the name of
+// the ForeignCluster. If another token is stored already, store replaces it if replace is true. If replace is false,
+// store fails with Conflict, because a concurrent request may have stored that token.
 func (i invitations) store(
 	ctx context.Context, cluster, token string, replace bool, dryRun []string,
 ) (undoFunc, error) {

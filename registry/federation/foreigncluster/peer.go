@@ -54,7 +54,8 @@ func (r *PeerREST) Get(ctx context.Context, name string, options *metav1.GetOpti
 	return r.show(cluster), nil
 }
 
-// show returns the Peering of a ForeignCluster. Its status has the command with which the provider admits this cluster.
+// show returns the Peering of a ForeignCluster, with status.command: the shell command with which an administrator of
+// the provider admits this cluster, or empty (see admissionCommand).
 func (r *PeerREST) show(cluster *federation.ForeignCluster) *federation.Peering {
 	peering := peeringOf(cluster)
 	peering.Status.Command = admissionCommand(cluster, r.plans.ClusterName, r.plans.ClusterID)
@@ -62,7 +63,8 @@ func (r *PeerREST) show(cluster *federation.ForeignCluster) *federation.Peering 
 }
 
 // Create accepts an invitation, and creates the ForeignCluster if it does not exist. A repeated request changes
-// nothing. If another invitation was accepted before, it fails with Conflict.
+// nothing. Create fails with Conflict if the invitation contradicts the ForeignCluster, for example because the
+// outgoing peering uses the token of another invitation.
 func (r *PeerREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -100,13 +102,15 @@ func (r *PeerREST) Create(
 // change is the effect of a request on a ForeignCluster.
 type change struct {
 	// current is the ForeignCluster before the request, nil if none existed. requested is the ForeignCluster after the
-	// request, nil if the request deletes it.
+	// request. If the request deletes the ForeignCluster, requested is nil, and current is the object that is being
+	// deleted.
 	current, requested *federation.ForeignCluster
 	// token is true if the request stores a new invitation token.
 	token bool
 }
 
-// answer returns the Peering. In a dry run, its status has the plan.
+// answer returns the Peering of change.requested, or of change.current if the request deletes the ForeignCluster. In a
+// dry run, its status has the plan.
 func (r *PeerREST) answer(ctx context.Context, change change, dryRun []string) (*federation.Peering, error) {
 	shown := change.requested
 	if shown == nil {
@@ -121,8 +125,8 @@ func (r *PeerREST) answer(ctx context.Context, change change, dryRun []string) (
 	return peering, err
 }
 
-// accept stores the token of an invitation, and then creates or updates the ForeignCluster. It fails if the
-// preconditions of the request are not met.
+// accept stores the token of an invitation, if it has one, and then creates or updates the ForeignCluster. It fails if
+// the preconditions of the request are not met.
 func (r *PeerREST) accept(
 	ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
@@ -142,8 +146,8 @@ func (r *PeerREST) accept(
 	return r.acceptExisting(ctx, cluster, peering, options)
 }
 
-// acceptNew stores the token of an invitation and creates the ForeignCluster. It fails with Invalid if an outgoing
-// peering is requested without a token.
+// acceptNew creates the ForeignCluster. Before that it stores the token, unless only an incoming peering is requested.
+// It fails with Invalid if an outgoing peering is requested without a token.
 func (r *PeerREST) acceptNew(
 	ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
@@ -180,7 +184,8 @@ func (r *PeerREST) acceptNew(
 }
 
 // acceptExisting accepts an invitation for an existing ForeignCluster. A repeated request changes nothing. It fails
-// with Conflict if another invitation was accepted before.
+// with Conflict if the invitation contradicts the ForeignCluster, or if the outgoing peering uses the token of another
+// invitation.
 func (r *PeerREST) acceptExisting(
 	ctx context.Context, cluster *federation.ForeignCluster, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
@@ -202,7 +207,7 @@ func (r *PeerREST) acceptExisting(
 		}
 		if kept == different && outgoing {
 			found = append(found, subresource.Difference{Field: "spec.token",
-				Message: "is not the token of the accepted invitation"})
+				Message: "is the token of another invitation"})
 		}
 		// A controller deletes the Secret once the provider accepted the identity. A missing Secret then does not mean that
 		// the token differs.
@@ -317,9 +322,9 @@ func (r *PeerREST) Delete(
 	return answer, gone, err
 }
 
-// leave sets spec.disconnectTimeoutSeconds to the grace period of the request, if any. If incoming is true, the
-// ForeignCluster is not going to be deleted, so leave also disables the outgoing peering. It returns the changed
-// ForeignCluster.
+// leave sets spec.disconnectTimeoutSeconds to the grace period of the request, if any, and returns the changed
+// ForeignCluster. incoming is true if the incoming peering is enabled: then leave also disables the outgoing peering,
+// because the caller does not delete the ForeignCluster.
 func (r *PeerREST) leave(
 	ctx context.Context, cluster *federation.ForeignCluster, incoming bool, options *metav1.DeleteOptions,
 ) (*federation.ForeignCluster, error) {

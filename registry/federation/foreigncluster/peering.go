@@ -55,7 +55,8 @@ func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
 	}
 }
 
-// replace sets the spec of a ForeignCluster from the Peering of a PUT or PATCH.
+// replace sets the spec of a ForeignCluster from the Peering of a PUT or PATCH. If the Peering has no incoming, it
+// keeps spec.incoming. If the Peering has no mode, it keeps spec.mode and spec.gateway.
 func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	spec := peering.Spec.DeepCopy()
 	cluster.Spec.Outgoing = spec.Outgoing

@@ -21,9 +21,10 @@ import (
 const (
 	// longDisconnect is the longest spec.disconnectTimeoutSeconds without a warning.
 	longDisconnect = time.Hour
-	// shortOrphanTTL is the shortest orphanTTL without a warning: an upgrade of a consumer may take as long.
+	// shortOrphanTTL is the shortest spec.incomingPolicy.orphanTTL without a warning: during an upgrade, a consumer may
+	// not renew its heartbeat for as long.
 	shortOrphanTTL = 10 * time.Minute
-	// readTimeout is the maximum time that reads for warnings add to a request.
+	// readTimeout is the maximum duration of the reads for one warning. An update can cause two such warnings.
 	readTimeout = 2 * time.Second
 )
 
