@@ -49,13 +49,14 @@ var Kind = resource.Kind[*federation.IdentityRequest, federation.IdentityRequest
 	},
 }
 
-// validate validates a new IdentityRequest. Its name identifies its invitation.
+// validate validates a new IdentityRequest. Its name contains the UID of the PeeringToken of its invitation.
 func validate(request *federation.IdentityRequest) field.ErrorList {
 	invitation, _ := naming.InvitationOfAccount(request.Name)
 	return validation.ValidateIdentityRequest(request, invitation)
 }
 
-// validateUpdate validates an update of an IdentityRequest. Its name identifies its invitation.
+// validateUpdate validates an update of an IdentityRequest. Its name contains the UID of the PeeringToken of its
+// invitation.
 func validateUpdate(request, old *federation.IdentityRequest) field.ErrorList {
 	invitation, _ := naming.InvitationOfAccount(request.Name)
 	return validation.ValidateIdentityRequestUpdate(request, old, invitation)
