@@ -101,7 +101,7 @@ type change struct {
 	current, requested *federation.NamespaceOffloadingSpec
 }
 
-// answer returns the Offload. In a dry run, its status has the plan.
+// answer returns the Offload of change.offloading. In a dry run, its status has the plan.
 func (r *OffloadREST) answer(ctx context.Context, change change, dryRun []string) (*federation.Offload, error) {
 	offload := offloadOf(change.offloading)
 	if !dryrun.IsDryRun(dryRun) {
@@ -148,7 +148,7 @@ func (r *OffloadREST) ensure(
 	return change{offloading: offloading, current: &offloading.Spec, requested: &offloading.Spec}, nil
 }
 
-// label sets the label of an offloaded namespace.
+// label sets LabelSchedulingEnabled on an offloaded namespace.
 func (r *OffloadREST) label(ctx context.Context, namespace string, options *metav1.CreateOptions) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"labels": map[string]string{v1alpha1.LabelSchedulingEnabled: "true"},

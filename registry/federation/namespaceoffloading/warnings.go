@@ -101,14 +101,15 @@ func deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) [
 
 // outcomes describes the effect of each UnoffloadPolicy on volumes.
 var outcomes = map[federation.UnoffloadPolicy]string{
-	federation.UnoffloadRefuse: "the remote namespace stays until they are moved, deleted or released",
+	federation.UnoffloadRefuse: "the remote namespace stays until their data is moved or deleted",
 	federation.UnoffloadMove:   "their data is moved to this cluster first",
 	federation.UnoffloadRetain: "their data is retained on the provider",
 	federation.UnoffloadDelete: "their data is deleted",
 }
 
 // volumeWarnings returns a warning for each provider that stores volumes of the namespace, and that the spec current
-// selects but the spec requested does not. If requested is nil, it selects no provider.
+// selects but the spec requested does not. A nil requested selects no provider. It returns none if the volumes cannot
+// be read.
 func volumeWarnings(
 	ctx context.Context, plans plan.Reader, namespace string, current, requested *federation.NamespaceOffloadingSpec,
 ) []string {

@@ -204,7 +204,7 @@ func TestRequestSucceedsIfWarningsCannotBeComputed(t *testing.T) {
 
 func TestUnoffloadingWarnsAboutVolumesByPolicy(t *testing.T) {
 	for policy, want := range map[federation.UnoffloadPolicy]string{
-		federation.UnoffloadRefuse: "stays until they are moved, deleted or released",
+		federation.UnoffloadRefuse: "stays until their data is moved or deleted",
 		federation.UnoffloadMove:   "moved to this cluster first",
 		federation.UnoffloadRetain: "retained on the provider",
 		federation.UnoffloadDelete: "data is deleted",
