@@ -16,11 +16,11 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// inClusterServer is the URL of the API server within its own cluster. Every API server has a certificate for this host
-// name.
+// inClusterServer is the URL of kube-apiserver within its own cluster. Every kube-apiserver has a certificate for this
+// host name.
 const inClusterServer = "https://kubernetes.default.svc"
 
-// fill sets the status of an invitation: the body of the POST that accepts it, the equivalent manifests, and the
+// fill sets the status of an invitation: the body of the POST that accepts it, the equivalent ForeignCluster, and the
 // command that sends the POST. With an empty token, as in a dry run, it sets no command.
 func fill(
 	invitation *federation.Invitation, provider Provider, parent *federation.PeeringToken, token string, expiry time.Time,

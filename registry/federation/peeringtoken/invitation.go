@@ -43,7 +43,8 @@ type Provider struct {
 	// CA is the PEM-encoded CA bundle for the certificate of Server. Empty means the CA bundle of the consumer's
 	// system.
 	CA []byte
-	// OwnCA is the PEM-encoded CA bundle for the API server's certificate with its in-cluster name.
+	// OwnCA is the PEM-encoded CA bundle for kube-apiserver's certificate for the host name kubernetes.default.svc, which
+	// in-band invitations contain.
 	OwnCA []byte
 }
 
@@ -122,8 +123,8 @@ func (r *InvitationREST) Create(
 }
 
 // refuse returns nil if an invitation can be issued, and otherwise an API error with the reason: Conflict if the
-// PeeringToken was used or is being deleted, or if an out-of-band invitation has no Server; ResourceExpired after
-// expiry; TooManyRequests for an in-band invitation until the gateway is published.
+// PeeringToken was used or is being deleted, or if it is out-of-band and Provider.Server is empty; ResourceExpired
+// after expiry; TooManyRequests if it is in-band and its status.gateway is not set yet.
 func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time) error {
 	conflict := func(why string) error {
 		return apierrors.NewConflict(invitationResource, token.Name, errors.New(why))
@@ -170,7 +171,7 @@ func (r *InvitationREST) ensureAccount(ctx context.Context, token *federation.Pe
 }
 
 // requestToken returns a new token of the invitation's ServiceAccount, and the time at which the invitation expires:
-// expiry, or the expiration of the token if the API server made it earlier.
+// expiry, or the expiration of the token if kube-apiserver chose an earlier one.
 func (r *InvitationREST) requestToken(
 	ctx context.Context, token *federation.PeeringToken, expiry time.Time,
 ) (string, time.Time, error) {

@@ -10,7 +10,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// longInvitation is the maximum lifetime of an invitation for any cluster; a longer one causes a warning.
+// longInvitation is the longest lifetime, without a warning, of an invitation that any cluster can use.
 const longInvitation = 24 * time.Hour
 
 // warnings returns a warning if the lifetime of an invitation that any cluster can use exceeds longInvitation.
