@@ -34,8 +34,8 @@ const (
 )
 
 // Reader reads the objects that determine the placement of a pod. NamespaceOffloadings and VirtualNodes come from a
-// cache, which works while etcd is down. Claims, volumes and StorageClasses are read from kube-apiserver, because a
-// claim may have been created only milliseconds before its pod.
+// cache, which can be read while the etcd of the federation API is unavailable. Claims, volumes and StorageClasses are
+// read from kube-apiserver, because a claim may have been created only milliseconds before its pod.
 type Reader struct {
 	client       kubernetes.Interface
 	federation   versioned.Interface
@@ -89,7 +89,7 @@ func (r Reader) read(
 }
 
 // offloading returns the NamespaceOffloading of a namespace; nil if it does not exist. If it is not cached, it may be
-// new, and is read from the API server.
+// new, and is read from the federation API.
 func (r Reader) offloading(ctx context.Context, namespace string) (*v1alpha1.NamespaceOffloading, error) {
 	const name = v1alpha1.NamespaceOffloadingName
 	offloading, err := r.offloadings.NamespaceOffloadings(namespace).Get(name)
