@@ -67,8 +67,9 @@ func (c *Creation[Q, T, S]) Grow(ctx context.Context, account string, obj strate
 	return reserved, err
 }
 
-// End releases or confirms the reservation, depending on the response to the API request. It must be called once the
-// response is known.
+// End ends the reservation once the response to the API request is known: with Ledgers.Created if the response is the
+// stored object, with Dropped if nothing was stored, and with Forget if the object may have been stored. answer and err
+// are the response.
 func (c *Creation[Q, T, S]) End(answer runtime.Object, err error) {
 	if c.reserved == "" {
 		return

@@ -304,15 +304,15 @@ func (l *Ledgers[Q, T, S]) commit(a *account[Q, T]) {
 	for i, r := range b.requests {
 		if err != nil {
 			r.answer <- answer[T]{err: apierrors.NewInternalError(
-				fmt.Errorf("reserving in the ledger %s of %s: %w", a.name, l.kind.Ledgers, err))}
+				fmt.Errorf("reserving in the ledger %s (resource %s): %w", a.name, l.kind.Ledgers, err))}
 			continue
 		}
 		r.answer <- answers[i]
 	}
 }
 
-// write runs the transaction of a batch and returns the results of its requests. It decides again if another server
-// changed the ledger in the meantime.
+// write runs the transaction of a batch and returns the results of its requests. If another server changed the ledger
+// in the meantime, it applies the policy to the changed ledger.
 func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q, T]) (answers []answer[T], err error) {
 	if len(b.requests) == 0 && len(b.out) == 0 {
 		return nil, nil
@@ -320,7 +320,7 @@ func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q,
 	var policy Policy[Q, T, S]
 	if len(b.requests) > 0 {
 		if policy, err = l.kind.Policy(ctx, account); err != nil {
-			return nil, fmt.Errorf("reading the policy: %w", err)
+			return nil, fmt.Errorf("reading the limits of the ledger: %w", err)
 		}
 	}
 	err = l.ledgers.update(ctx, account, func(ledger *Ledger[T]) (err error) {

@@ -93,12 +93,12 @@ func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) erro
 				ledger.remove(out, seen)
 				return nil
 			}); err != nil {
-				return fmt.Errorf("repairing the ledger %s of %s: %w", ledger.Name, l.kind.Ledgers, err)
+				return fmt.Errorf("repairing the ledger %s (resource %s): %w", ledger.Name, l.kind.Ledgers, err)
 			}
 			continue
 		}
 		if err := l.remove(ctx, ledger); err != nil {
-			return fmt.Errorf("removing the ledger %s of %s: %w", ledger.Name, l.kind.Ledgers, err)
+			return fmt.Errorf("removing the ledger %s (resource %s): %w", ledger.Name, l.kind.Ledgers, err)
 		}
 	}
 	return nil
@@ -166,8 +166,8 @@ func (l *Ledgers[Q, T, S]) written(ctx context.Context, objects rest.Lister) (ma
 	})
 }
 
-// remove deletes a ledger if it has no reservations, its account has no objects that count, and Kind.Keep allows it. A
-// ledger that changed since it was listed is not deleted.
+// remove deletes a ledger if it has no reservations, its account has no objects that count, and Kind.Keep returns
+// false. A ledger that changed since it was listed is not deleted.
 func (l *Ledgers[Q, T, S]) remove(ctx context.Context, ledger *Ledger[T]) error {
 	if len(ledger.Reservations) > 0 {
 		return nil

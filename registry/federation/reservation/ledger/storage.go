@@ -37,8 +37,8 @@ func Open[Q, T any, S Sum[S, T]](
 // Close closes the connections that Open opened.
 func (l *Ledgers[Q, T, S]) Close() { l.close() }
 
-// Objects lists the objects of one resource from etcd and not from a cache, so that a changed policy applies to the
-// next request.
+// Objects lists the objects of one resource from etcd and not from a cache, so that a changed object, for example a
+// reduced offer, limits the next request.
 type Objects struct {
 	storage storage.Interface
 	prefix  string

@@ -23,8 +23,8 @@ type Ledger[T any] struct {
 	// Seen is the minimum revision of the objects from which a server may compute usage. Reservations are removed once
 	// their objects are stored, so a server that has not read these objects would compute too little usage.
 	Seen uint64 `json:"seen,omitempty"`
-	// Reservations are the reservations for objects that are being created or are growing. A reservation may remain
-	// shortly after its object was written.
+	// Reservations are the reservations for objects that are being created or are growing. A reservation may remain for a
+	// short time after its object was written.
 	Reservations []Reservation[T] `json:"reservations,omitempty"`
 }
 

@@ -52,7 +52,7 @@ type view[T any, S Sum[S, T]] struct {
 
 type counted[T any] struct {
 	account string
-	// uses is the zero value if over is true.
+	// over is true for an object that uses nothing any more. uses then is the zero value.
 	uses T
 	over bool
 	// revision is the resourceVersion of the object.
