@@ -37,9 +37,9 @@ func (r *REST[P, Q, T, S]) begin(ctx context.Context, dry bool,
 		validation: validation}, nil
 }
 
-// reserve calls the admission of a new object, and then reserves quota for the object: it must be the last validation
-// before the object is stored. It fails with the error of Kind.Refusal if the quota is exceeded, and with Forbidden if
-// the namespace does not name its consumer.
+// reserve calls c.validation, the validating admission of a new object, and then reserves quota for the object: it must
+// be the last validation before the object is stored. It fails with the error of Kind.Refusal if the quota is exceeded,
+// and with Forbidden if the remote namespace has no LabelForeignCluster with the name of its consumer.
 func (c *creation[P, Q, T, S]) reserve(ctx context.Context, obj runtime.Object) error {
 	if c.validation != nil {
 		if err := c.validation(ctx, obj); err != nil {

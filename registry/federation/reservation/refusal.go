@@ -11,8 +11,9 @@ import (
 	"liqo.io/federation/apiserver/quota"
 )
 
-// Exceeded returns Forbidden with a cause for each exceeded resource, like an exceeded ResourceQuota. Clients would
-// retry TooManyRequests without reporting the reason. resource and name identify the refused object.
+// Exceeded returns Forbidden with the message of err and a cause of type cause for each exceeded resource in short,
+// like for an exceeded ResourceQuota. Clients would retry TooManyRequests without reporting the reason. resource and
+// name identify the refused object.
 func Exceeded(resource, name string, err error, cause metav1.CauseType, short []quota.Shortage) error {
 	answer := apierrors.NewForbidden(federation.Resource(resource), name, err)
 	for _, shortage := range short {

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/registry/federation/reservation/ledger"
 )
 
-// Account is the name of the only ledger. One ledger has the mappings of all pools, because pools may overlap, and a
-// CIDR may be mapped to itself although it is in no pool.
+// Account is the name of the only account of the ledgers of addresses. Its ledger has the mappings of all pools,
+// because pools may overlap, and a CIDR may be mapped to itself although it is in no pool.
 const Account = "addresses"
 
 // Request is the request of a mapping for a range of an AddressPool.

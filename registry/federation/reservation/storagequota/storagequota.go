@@ -41,7 +41,8 @@ func (e *ErrExceeded) Error() string {
 	return fmt.Sprintf("the storage quota of consumer %s is exceeded: %s", e.Consumer, quota.Sentence(e.Short))
 }
 
-// ErrClassNotOffered means that a claim requests a StorageClass that no offer to the consumer contains.
+// ErrClassNotOffered means that the consumer has a storage quota, but a claim requests a StorageClass that none of its
+// accepted offers contains.
 type ErrClassNotOffered struct {
 	// Consumer is the name of the consumer's ForeignCluster.
 	Consumer string
