@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// maxCells is the maximum number of ranges of one source in a cell.
+// maxCells is the maximum number of ranges of one source in a cell of the table.
 const maxCells = 4
 
 // noSpec is the spec of a kind without spec.
@@ -61,7 +61,8 @@ var ClusterInfos = Kind[*federation.ClusterInfo, noSpec, federation.ClusterInfoS
 	},
 }
 
-// ranges returns a function for the cell with all ranges of one use, grouped by their source.
+// ranges returns a function for the cell with the ranges of one use, grouped by their source: of each source at most
+// maxCells, and the number of the others.
 func ranges(use federation.ClusterRangeUse) func(*federation.ClusterInfo) any {
 	return func(c *federation.ClusterInfo) any {
 		var sources []federation.ClusterRangeSource

@@ -19,8 +19,8 @@ import (
 )
 
 // NetworkConfigs is the definition of NetworkConfigs, with the ranges and the gateway of one cluster of a peering. A
-// NetworkConfig is local in the cluster that wrote it: in a tenant namespace that is the NetworkConfig of the provider,
-// and in a peer namespace any other one.
+// NetworkConfig is local if this cluster wrote it: in a tenant namespace, the one named NetworkConfigOfProvider, and in
+// a peer namespace, the one with another name.
 var NetworkConfigs = Kind[*federation.NetworkConfig, federation.NetworkConfigSpec, federation.NetworkConfigStatus]{
 	Resource: "networkconfigs", Singular: "networkconfig", ShortNames: []string{"netcfg"},
 	New:        func() runtime.Object { return &federation.NetworkConfig{} },
