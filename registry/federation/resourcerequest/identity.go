@@ -62,7 +62,8 @@ func (r *IdentityREST) New() runtime.Object { return &federation.IdentityRequest
 func (r *IdentityREST) Destroy() {}
 
 // Create requests a certificate for a new key. It fails with Forbidden if the user does not hold the identity of the
-// namespace, and with TooManyRequests while a certificate is being issued or if the last one is too new.
+// namespace, and with TooManyRequests while a requested certificate is being issued, or in the first 1/freshPart of the
+// lifetime of the current certificate.
 func (r *IdentityREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
