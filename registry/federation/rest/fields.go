@@ -36,9 +36,9 @@ func suggestFields(object runtime.Object, err error) error {
 	return runtime.NewStrictDecodingError(problems)
 }
 
-// nearestField returns the JSON name of a field that is nearest to the last name of a path, for example name for
-// spec.items[0].nam. It returns an empty string if no name is near, or if the path contains a map key that contains a
-// dot.
+// nearestField returns the JSON name of the field that nearest.Name finds for the last name of a path, for example name
+// for spec.items[0].nam. of is the type that the path starts at. It returns an empty string if nearest.Name finds none,
+// or if the path contains a map key that contains a dot.
 func nearestField(of reflect.Type, path string) string {
 	names := strings.Split(path, ".")
 	for i, name := range names {

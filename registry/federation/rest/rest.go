@@ -88,7 +88,8 @@ type StorageProvider struct {
 	Trust federation.PeeringTrust
 	// Pods are the limits for pods of consumers that the flags of this server set.
 	Pods trust.PodFlags
-	// OwnCA is the PEM-encoded CA bundle for the API server's certificate with its in-cluster name.
+	// OwnCA is the PEM-encoded CA bundle for kube-apiserver's certificate for the host name kubernetes.default.svc, which
+	// in-band invitations contain.
 	OwnCA []byte
 }
 
