@@ -49,8 +49,8 @@ func (s attributed) ValidateUpdate(ctx context.Context, obj, old runtime.Object)
 }
 
 // beyondLimits returns an error for each value of a pod that is not in old and is beyond the limits of its consumer. It
-// reads the limits only if the strictest possible ones would refuse a value. They do not depend on offers to the
-// consumer, because the consumer writes the phase of these offers.
+// reads these limits only if the strictest possible limits would refuse a value. The limits of a consumer do not depend
+// on the offers to it, because the consumer writes the phase of these offers.
 func (s attributed) beyondLimits(
 	ctx context.Context, pod, old *federation.ShadowPod, consumer string,
 ) field.ErrorList {

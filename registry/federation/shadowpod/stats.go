@@ -25,7 +25,8 @@ import (
 type Volumes func(ctx context.Context, pod *corev1.Pod) ([]stats.VolumeStats, error)
 
 // StatsREST serves the subresource stats: the volume usage of the pod of a ShadowPod. The response is a PodStats of
-// stats/v1alpha1, the kubelet's summary API. Each request reads the usage from the kubelet.
+// stats/v1alpha1, the kubelet's summary API. The usage is read from the kubelet, whose response is cached; see
+// volumestats.Reader.
 type StatsREST struct {
 	shadowPods rest.Getter
 	pods       corev1client.PodsGetter
