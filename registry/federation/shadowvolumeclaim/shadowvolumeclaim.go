@@ -43,7 +43,7 @@ var kind = resource.Kind[*federation.ShadowVolumeClaim, federation.ShadowVolumeC
 	// An orphaned volume would exist without using quota.
 	Dependent: "the claim of a shadow volume claim",
 	Columns: store.Table[*federation.ShadowVolumeClaim]{
-		{Name: "Status", Description: "phase of the claim; Terminating while its volume is being released",
+		{Name: "Status", Description: "phase of the claim; Terminating while it is being deleted",
 			Cell: func(c *federation.ShadowVolumeClaim) any {
 				if c.DeletionTimestamp != nil {
 					return "Terminating"

@@ -19,15 +19,16 @@ import (
 type base = strategy.Strategy[*federation.ShadowVolumeClaim, federation.ShadowVolumeClaimSpec,
 	federation.ShadowVolumeClaimStatus]
 
-// Strategy is the strategy of ShadowVolumeClaims. A new claim gets a status with its consumer, and the finalizer of the
-// controllers, which they remove once the volume of the claim is deleted or released.
+// Strategy is the strategy of ShadowVolumeClaims. In a remote namespace, a new claim gets a status with its consumer.
+// Every new claim gets the finalizer of the controllers, which they remove once the provider's claim is deleted, and
+// its volume is deleted or retained.
 type Strategy struct {
 	base
 }
 
 func newStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
-// PrepareForCreate sets the consumer in the status of a new claim.
+// PrepareForCreate sets the consumer in the status of a new claim in a remote namespace.
 func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	s.base.PrepareForCreate(ctx, obj)
 	if consumer, counts := reservation.Consumer(ctx); counts {
