@@ -20,10 +20,10 @@ import (
 // include namespace.
 type Together func(ctx context.Context, namespace string) ([]string, error)
 
-// limit returns a function that fails with Forbidden if at least as many objects exist as the parameter most permits:
-// in the namespaces that together returns; if together is nil, in the namespace of the new object, or in the cluster
-// for a kind without namespaces. It counts objects in the watch cache, so concurrent requests may exceed the limit,
-// which protects etcd and is not a quota.
+// limit returns a function that fails with Forbidden if the number of existing objects is at least the parameter most.
+// It counts the objects in the namespaces that together returns. If together is nil, it counts those in the namespace
+// of the new object, or in the cluster for a kind without namespaces. It counts in the watch cache, so concurrent
+// requests may exceed the limit, which protects etcd and is not a quota.
 func limit(store *genericregistry.Store, most int, together Together) genericregistry.BeginCreateFunc {
 	return func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 		namespaces, scope := []string{genericapirequest.NamespaceValue(ctx)}, "the namespace"
