@@ -16,7 +16,7 @@ import (
 type Difference struct {
 	// Field is the path of the field.
 	Field string
-	// Message states the current and the requested value.
+	// Message states how the current value differs from the requested one.
 	Message string
 }
 

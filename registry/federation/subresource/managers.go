@@ -54,7 +54,7 @@ func CheckManagers(resource schema.GroupResource, manager string, before, after 
 		return nil
 	}
 	conflict := apierrors.NewConflict(resource, before.GetName(),
-		fmt.Errorf("%s; change the configuration that is applied", strings.Join(messages, ", ")))
+		fmt.Errorf("%s; change each field in the manifest that its field manager applies", strings.Join(messages, ", ")))
 	conflict.ErrStatus.Details.Causes = causes
 	return conflict
 }

@@ -43,7 +43,8 @@ func (r Reader) BeyondLimits(ctx context.Context, consumer string, policy *v1alp
 	return names, nil
 }
 
-// limits returns the limits for pods in the accepted offers of each provider, by the name of its ForeignCluster.
+// limits returns the limits for pods that the accepted offers of each provider contain, by the name of the provider's
+// ForeignCluster.
 func (r Reader) limits(ctx context.Context, providers []placement.Provider) (map[string][]*v1alpha1.PodPolicy, error) {
 	if r.Offers == nil {
 		return nil, nil

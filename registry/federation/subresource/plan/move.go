@@ -20,7 +20,7 @@ import (
 )
 
 // Move returns the plan for moving the data of a VirtualVolume. If the data cannot be moved, it returns all reasons as
-// field errors instead. It fails with InternalError if an object cannot be read.
+// field errors instead. It fails if an object cannot be read.
 func (r Reader) Move(
 	ctx context.Context, volume *federation.VirtualVolume, spec *federation.MoveSpec,
 ) (*federation.MovePlan, field.ErrorList, error) {
@@ -128,7 +128,8 @@ func (r Reader) offloading(ctx context.Context, namespace string) (*v1alpha1.Nam
 	return nil, nil
 }
 
-// stored returns the total capacity of the VirtualVolumes that each provider stores, by the name of its ForeignCluster.
+// stored returns the total capacity of the VirtualVolumes whose data a provider stores, by the name of the provider's
+// ForeignCluster.
 func (r Reader) stored(ctx context.Context) (map[string]resource.Quantity, error) {
 	volumes, err := r.volumes(ctx, metav1.NamespaceAll)
 	if err != nil {

@@ -55,7 +55,7 @@ type Reader struct {
 }
 
 // Offload returns the plan of a request that changes the offloading of a namespace from before to after. A nil spec
-// means that the namespace is not offloaded. It fails with InternalError if an object cannot be read.
+// means that the namespace is not offloaded. It fails if an object cannot be read.
 func (r Reader) Offload(
 	ctx context.Context, namespace string, before, after *federation.NamespaceOffloadingSpec,
 ) (*federation.OffloadPlan, error) {
@@ -99,8 +99,8 @@ func (r Reader) Offload(
 }
 
 // Misplaced returns the number of pods of a namespace that run on nodes which spec does not allow, or that wait for
-// nodes which only an earlier spec allowed. more is true if the namespace has more pods than maxPods, which are not
-// counted.
+// nodes which only an earlier spec allowed. It examines at most maxPods unfinished pods; more is true if the namespace
+// has more of them.
 func (r Reader) Misplaced(
 	ctx context.Context, namespace string, spec *federation.NamespaceOffloadingSpec,
 ) (count int, more bool, err error) {
@@ -132,7 +132,8 @@ func (r Reader) Misplaced(
 	return count, more, nil
 }
 
-// pods returns the first maxPods pods of a namespace that are not finished. more is true if there are others.
+// pods returns at most maxPods unfinished pods of a namespace, in the order of their names. The bool is true if the
+// namespace has more of them.
 func (r Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, bool, error) {
 	list, err := r.Kube.CoreV1().Pods(namespace).List(ctx,
 		metav1.ListOptions{Limit: maxPods, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
@@ -167,8 +168,7 @@ func (r Reader) Chosen(ctx context.Context, spec *federation.NamespaceOffloading
 }
 
 // Peer returns the plan of a request that changes a ForeignCluster from before to after. A nil object means that it
-// does not exist. newToken is true if the request stores a new invitation token. It fails with InternalError if an
-// object cannot be read.
+// does not exist. newToken is true if the request stores a new invitation token. It fails if an object cannot be read.
 func (r Reader) Peer(
 	ctx context.Context, before, after *federation.ForeignCluster, newToken bool,
 ) (*federation.PeeringPlan, error) {

@@ -20,8 +20,8 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// BoundLocally returns the number of pods in a namespace that mount a claim whose StorageClass is not the virtual one.
-// Such a claim is bound in the local cluster.
+// BoundLocally returns the number of unfinished pods in a namespace, of at most maxPods, that mount a claim whose
+// StorageClass is not the virtual one. The data of such a claim can be used only in the local cluster.
 func (r Reader) BoundLocally(ctx context.Context, namespace string) (int, error) {
 	pods, _, err := r.pods(ctx, namespace)
 	if err != nil {
