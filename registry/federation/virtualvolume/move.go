@@ -135,7 +135,7 @@ func (r *MoveREST) request(
 }
 
 // Delete cancels the move and does not wait: controllers roll it back and leave the source unchanged. It fails with
-// NotFound if no move runs, and with Conflict if the move can no longer be cancelled.
+// NotFound if no move runs, and with Conflict if the requested move has succeeded or can no longer be cancelled.
 func (r *MoveREST) Delete(
 	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {
