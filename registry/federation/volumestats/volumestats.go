@@ -86,8 +86,8 @@ func (r *Reader) Volumes(ctx context.Context, pod *corev1.Pod) ([]stats.VolumeSt
 	return n.volumes[string(pod.UID)], n.err
 }
 
-// node returns the entry of a node. If it is missing, node adds an empty entry, and deletes expired entries of other
-// nodes.
+// node returns the entry of a node. If it is missing, node adds an empty entry, and deletes the entries of other nodes
+// whose response is older than maxAge.
 func (r *Reader) node(name string) *node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
