@@ -105,7 +105,7 @@ type change struct {
 	// request. If the request deletes the ForeignCluster, requested is nil, and current is the object that is being
 	// deleted.
 	current, requested *federation.ForeignCluster
-	// token is true if the request stores a new invitation token.
+	// token is true if the request stores a new invitation token, or if a PUT or PATCH contains the stored one.
 	token bool
 }
 
