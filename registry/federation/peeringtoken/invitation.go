@@ -34,14 +34,14 @@ var invitationResource = federation.Resource("peeringtokens/invitation")
 
 // Provider describes this cluster in an invitation.
 type Provider struct {
-	// ClusterName is the name of this cluster, after which the consumer names its ForeignCluster.
+	// ClusterName is the name of this cluster, and of the ForeignCluster that the consumer creates for it.
 	ClusterName string
 	// ClusterID is the UID of this cluster's namespace kube-system.
 	ClusterID string
 	// Server is the https URL of this cluster's Kubernetes API. If empty, only in-band invitations can be issued.
 	Server string
-	// CA is the PEM-encoded CA bundle for the certificate of Server. Empty means the CA bundle of the consumer's
-	// system.
+	// CA is the PEM-encoded CA bundle for the certificate of Server. If it is empty, the consumer uses the CA bundle of
+	// its system.
 	CA []byte
 	// OwnCA is the PEM-encoded CA bundle for kube-apiserver's certificate for the host name kubernetes.default.svc, which
 	// in-band invitations contain.
