@@ -52,8 +52,8 @@ type Ledgers[Q, T any, S Sum[S, T]] struct {
 
 	mutex    sync.Mutex
 	accounts map[string]*account[Q, T]
-	// suspects has, by UID, the time when this server first listed a reservation for which none of its own requests is
-	// responsible.
+	// suspects has, by the UID of a reservation, the time when this server first listed it without being responsible for
+	// it; see account.responsible.
 	suspects map[types.UID]time.Time
 	clock    clock.PassiveClock
 	close    func()
@@ -259,8 +259,8 @@ type batch[Q, T any] struct {
 }
 
 // next removes up to maxBatch requests from the pending work and returns them with the reservations to remove. known is
-// the revision that the view has reached. The reservation of an object that was written later is not removed yet, so
-// that no transaction has to wait for the view.
+// the revision that the view has reached. The reservation of an object that was written at a later revision is not
+// removed yet, so that no transaction has to wait for the view.
 func (a *account[Q, T]) next(known uint64) batch[Q, T] {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -342,7 +342,7 @@ func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q,
 	return answers, err
 }
 
-// remove removes reservations, and raises the ledger's minimum revision to seen.
+// remove removes the reservations whose UIDs are in out, and raises the ledger's minimum revision to seen.
 func (l *Ledger[T]) remove(out sets.Set[types.UID], seen uint64) {
 	l.Reservations = slices.DeleteFunc(l.Reservations, func(r Reservation[T]) bool { return out.Has(r.UID) })
 	l.Seen = max(l.Seen, seen)
