@@ -25,7 +25,7 @@ func (e *ErrTooManyFinished) Error() string {
 }
 
 const (
-	// leastFinished is the minimum number of finished shadow pods that a consumer may keep, whatever its quota.
+	// leastFinished is the number of finished shadow pods that every consumer may keep, even with a smaller quota.
 	leastFinished = 1000
 	// mostFinished is the maximum number of finished shadow pods of a consumer. It equals the default of
 	// kube-controller-manager's --terminated-pod-gc-threshold.

@@ -73,7 +73,7 @@ func (q *Quotas) Close() {
 	q.offers.Close()
 }
 
-// entry returns the quota usage of a shadow pod. A finished shadow pod does not count.
+// entry implements ledger.Kind.Entry with the quota usage of a shadow pod. A finished shadow pod does not count.
 func entry(obj runtime.Object) (consumer string, requests corev1.ResourceList, counts bool) {
 	pod, ok := obj.(*federation.ShadowPod)
 	if !ok {

@@ -99,7 +99,7 @@ func Uses(claim *federation.ShadowVolumeClaim) corev1.ResourceList {
 		claim.Status.Capacity)
 }
 
-// entry returns the quota usage of a claim. Every claim counts until it is deleted.
+// entry implements ledger.Kind.Entry with the quota usage of a claim. Every claim counts until it is deleted.
 func entry(obj runtime.Object) (consumer string, uses corev1.ResourceList, counts bool) {
 	claim, ok := obj.(*federation.ShadowVolumeClaim)
 	if !ok {
