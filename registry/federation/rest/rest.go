@@ -74,15 +74,15 @@ type StorageProvider struct {
 	Namespace string
 	// InvitationNamespace is the namespace with the ServiceAccounts and the Secrets of invitations.
 	InvitationNamespace string
-	// ClusterName is the name of the local cluster, after which peers name its ForeignCluster.
+	// ClusterName is the name of the local cluster, and of the ForeignCluster that peers create for it.
 	ClusterName string
 	// ClusterID is the UID of the local cluster's namespace kube-system.
 	ClusterID string
 	// AdvertisedServer is the https URL of the local cluster's Kubernetes API in invitations. If empty, only in-band
 	// invitations can be issued.
 	AdvertisedServer string
-	// AdvertisedCA is the PEM-encoded CA bundle for the certificate of AdvertisedServer in invitations. Empty means the
-	// CA bundle of the consumer's system.
+	// AdvertisedCA is the PEM-encoded CA bundle for the certificate of AdvertisedServer in invitations. If it is empty,
+	// the consumer uses the CA bundle of its system.
 	AdvertisedCA []byte
 	// Trust is the spec.trust of new ForeignClusters that specify none.
 	Trust federation.PeeringTrust
