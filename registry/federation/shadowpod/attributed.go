@@ -72,7 +72,8 @@ func dropManagers(pod, before *federation.ShadowPod) {
 	}
 }
 
-// attributedStatus extends the strategy of the status like attributed: it drops managed fields.
+// attributedStatus is the strategy of the status of ShadowPods. It drops managed fields for the same reasons as
+// attributed.
 type attributedStatus struct {
 	strategy.StatusStrategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
 }
