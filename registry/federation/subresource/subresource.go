@@ -36,7 +36,7 @@ type Parent interface {
 	rest.GracefulDeleter
 }
 
-// Metadata returns the metadata of a parent that its subresource shows.
+// Metadata returns those fields of a parent's metadata that its subresources return.
 func Metadata(parent metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name:              parent.GetName(),

@@ -28,12 +28,13 @@ import (
 type Parent[P strategy.Object] struct {
 	// Strategy is the strategy of the kind.
 	Strategy rest.RESTCreateUpdateStrategy
-	// Resource is the resource in errors.
+	// Resource is the resource that errors name.
 	Resource schema.GroupResource
 	// Empty returns an empty object.
 	Empty func() P
 
-	// BeforeCreate and BeforeUpdate are called before a write, unless they are nil. Their error fails the write.
+	// BeforeCreate and BeforeUpdate are called before a write, unless they are nil. If they return an error, the write
+	// fails with it.
 	BeforeCreate, BeforeUpdate func() error
 
 	mu      sync.Mutex
