@@ -165,7 +165,8 @@ func progress(request *federation.RequestedMove, move *federation.MoveProgress) 
 	return strings.Join(words, " ")
 }
 
-// size returns a number of bytes, rounded down to a multiple of the largest binary unit that fits: 1.9 GiB is 1Gi.
+// size returns bytes as text, rounded down to a multiple of the largest binary unit that fits, for example 1Gi for 1.9
+// GiB.
 func size(bytes int64) string {
 	for unit := int64(1 << 60); unit > 1; unit >>= 10 {
 		if bytes >= unit {
