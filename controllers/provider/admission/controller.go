@@ -34,10 +34,11 @@ const (
 	ReasonAccepted = "Accepted"
 	// ReasonOwnCluster means that the request is of this cluster itself. Peer with the invitation of another cluster.
 	ReasonOwnCluster = "OwnCluster"
-	// ReasonInvitationNotBound means that a ForeignCluster has the ID of the consumer already, and that the invitation
-	// permits any cluster. Create an invitation for its ID.
+	// ReasonInvitationNotBound means that a ForeignCluster has the ID of the consumer already, but the PeeringToken
+	// has no spec.consumerClusterID. Create a PeeringToken whose spec.consumerClusterID is the ID of the consumer.
 	ReasonInvitationNotBound = "InvitationNotBound"
-	// ReasonNameTaken means that several peers have the name of the consumer. Rename the consumer.
+	// ReasonNameTaken means that other peers have the name of the consumer, and also that name with a part of the
+	// consumer's ID. Rename the consumer.
 	ReasonNameTaken = "NameTaken"
 	// ReasonInvitationWithdrawn means that the PeeringToken of the request was deleted. Create another invitation.
 	ReasonInvitationWithdrawn = "InvitationWithdrawn"
