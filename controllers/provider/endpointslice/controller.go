@@ -37,8 +37,8 @@ const (
 	// writeInterval is the minimum time between two writes of one EndpointSlice. It limits the writes that
 	// a consumer can cause by changing its endpoints.
 	writeInterval = time.Second
-	// settleDelay is how long reconciles are delayed after the ranges of this cluster changed, so that
-	// they handle further changes, too.
+	// settleDelay is how long reconciles are delayed after the ranges in ClusterInfo local changed, so that they
+	// handle further changes, too.
 	settleDelay = time.Second
 )
 
@@ -109,12 +109,12 @@ func reachabilityChanged(old, current *v1alpha1.ForeignCluster) bool {
 	return reachability(old) != reachability(current) || old.Spec.Networking != current.Spec.Networking
 }
 
-// tunnelChanged reports whether the remote ranges of a tunnel changed.
+// tunnelChanged reports whether the ranges of the peer in a TunnelEndpoint changed.
 func tunnelChanged(old, current *v1alpha1.TunnelEndpoint) bool {
 	return !equality.Semantic.DeepEqual(old.Spec.Remote, current.Spec.Remote)
 }
 
-// rangesChanged reports whether the ranges of this cluster changed.
+// rangesChanged reports whether the ranges of pods, nodes, Services or API servers in a ClusterInfo changed.
 func rangesChanged(old, current *v1alpha1.ClusterInfo) bool {
 	return !equality.Semantic.DeepEqual(old.Status.Ranges, current.Status.Ranges)
 }

@@ -23,17 +23,19 @@ import (
 
 // Reasons of the condition Ready of a ShadowEndpointSlice.
 const (
-	// reasonReachable means that the endpoints are used.
+	// reasonReachable means that pods of the consumer can be reached, so that its ready endpoints are ready in the
+	// EndpointSlice.
 	reasonReachable = "Reachable"
 	// reasonNoConsumer means that the incoming peering has ended.
 	reasonNoConsumer = "NoConsumer"
-	// reasonNoNetwork means that the provider has networking None, or the clusters have not agreed on a tunnel. Set
-	// networking, and read the condition Networking of the ForeignCluster.
+	// reasonNoNetwork means that the networking of the provider's ForeignCluster is None, or that the clusters have
+	// not agreed on a tunnel. Set spec.networking of the ForeignCluster, and read its condition Networking.
 	reasonNoNetwork = "NoNetwork"
 	// reasonHeartbeatExpired means that the consumer's heartbeat expired. Check the consumer's controller manager.
 	reasonHeartbeatExpired = "HeartbeatExpired"
-	// reasonAddressesRefused means that some endpoints have addresses that are refused; the condition is False if no
-	// endpoint is left. If the clusters have common addresses, set networking to None or Tunnel.
+	// reasonAddressesRefused means that at least one endpoint is left out, because its addresses are refused; the
+	// condition is False if all endpoints are left out. If the clusters have common addresses, set networking to None
+	// or Tunnel.
 	reasonAddressesRefused = "AddressesRefused"
 	// reasonServicesUnknown means that the range of the provider's Services is unknown. Add the range to
 	// policy.refusedEndpointCIDRs of the provider.
@@ -83,8 +85,8 @@ func reachability(cluster *v1alpha1.ForeignCluster) readiness {
 	return readiness{ready: true, reason: reasonReachable, message: "Endpoints that are ready on the consumer are ready."}
 }
 
-// without returns the readiness of an EndpointSlice after some endpoints were left out. left is their number,
-// and remain is the number of all others.
+// without returns the readiness of an EndpointSlice that lacks endpoints whose addresses are refused. left is the
+// number of these endpoints, and remain the number of all others.
 func (s readiness) without(left, remain int) readiness {
 	if !s.ready || left == 0 {
 		return s
@@ -94,7 +96,7 @@ func (s readiness) without(left, remain int) readiness {
 			"by its administrators, or are outside of the ranges of the tunnel.", left, left+remain)}
 }
 
-// rangesOf returns the ranges by which this cluster reaches the peer of a tunnel.
+// rangesOf returns the ranges in which this cluster reaches the pods and other endpoints of the peer of a tunnel.
 func rangesOf(tunnel *v1alpha1.TunnelEndpoint) []netip.Prefix {
 	var all []netip.Prefix
 	for _, agreed := range tunnel.Spec.Remote {
@@ -105,9 +107,9 @@ func rangesOf(tunnel *v1alpha1.TunnelEndpoint) []netip.Prefix {
 	return all
 }
 
-// sliceFor returns the desired EndpointSlice for a ShadowEndpointSlice in a remote namespace, and the
-// number of endpoints that were left out. The label with the consumer is copied from the namespace, never
-// from labels that the peer wrote.
+// sliceFor returns the desired EndpointSlice for a ShadowEndpointSlice in a remote namespace, and the number of
+// endpoints that it lacks because filter refuses all their addresses. The label with the consumer is copied from the
+// namespace, never from labels that the peer wrote.
 func sliceFor(
 	shadow *v1alpha1.ShadowEndpointSlice, namespace *corev1.Namespace, reachable bool, filter netmap.AddressFilter,
 ) (*discoveryv1.EndpointSlice, int) {

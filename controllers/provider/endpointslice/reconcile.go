@@ -25,11 +25,12 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// retryInterval is the time between two attempts after a conflict or a refusal, whose end causes
-// no event.
+// retryInterval is the time between two attempts after a conflict, after a refusal by the API server, or if the
+// namespace is not a remote namespace. No watch event reports that such an obstacle is gone.
 const retryInterval = 30 * time.Second
 
-// errConflict reports that another client has an EndpointSlice of the name.
+// errConflict means that an EndpointSlice with the name of the ShadowEndpointSlice exists that another client
+// created.
 var errConflict = errors.New("an EndpointSlice of that name belongs to no shadow endpoint slice")
 
 // Reconcile ensures the EndpointSlice of one ShadowEndpointSlice, or deletes it, and writes the condition
@@ -104,7 +105,8 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	return r.write(ctx, shadow, state, func(ctx context.Context) error { return r.Client.Update(ctx, existing) })
 }
 
-// check returns the filter for the addresses of a consumer's endpoints, and whether they can be reached.
+// check returns the filter for the addresses of a consumer's endpoints, and whether the endpoints can be reached.
+// cluster is nil if the ForeignCluster of the consumer was deleted.
 func (r *Reconciler) check(
 	ctx context.Context, cluster *v1alpha1.ForeignCluster,
 ) (netmap.AddressFilter, readiness, error) {
@@ -131,8 +133,8 @@ func (r *Reconciler) check(
 	return filter, state, nil
 }
 
-// write creates or updates the EndpointSlice, at most once per writeInterval, and writes the condition
-// Ready of the ShadowEndpointSlice.
+// write creates or updates the EndpointSlice with do, at most once per writeInterval, and writes the condition Ready
+// of the ShadowEndpointSlice. It returns the time after which to reconcile again, or zero.
 func (r *Reconciler) write(
 	ctx context.Context, shadow *v1alpha1.ShadowEndpointSlice, state readiness, do func(context.Context) error,
 ) (time.Duration, error) {
@@ -213,8 +215,8 @@ func (r *Reconciler) origin(ctx context.Context, name string) (*corev1.Namespace
 	return namespace, cluster, nil
 }
 
-// tunnel returns the ranges by which this cluster reaches a consumer through its tunnel; none if the
-// tunnel does not exist.
+// tunnel returns the ranges in which this cluster reaches the pods and other endpoints of a consumer through the
+// tunnel; none if the tunnel does not exist.
 func (r *Reconciler) tunnel(ctx context.Context, consumer *v1alpha1.ForeignCluster) ([]netip.Prefix, error) {
 	tunnel := &v1alpha1.TunnelEndpoint{}
 	err := r.owned.Get(ctx, client.ObjectKey{Namespace: r.Network.Namespace, Name: consumer.Name}, tunnel)
