@@ -44,8 +44,9 @@ const (
 // identityUsages are the usages of a consumer's certificate.
 var identityUsages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
 
-// sign creates and approves the CertificateSigningRequest of an IdentityRequest, and
-// reports the certificate.
+// sign creates and approves the CertificateSigningRequest of an IdentityRequest, and writes the certificate to the
+// status of the IdentityRequest. It returns the time after which to reconcile again, or zero. parsed is the decoded
+// signing request.
 func (r *Reconciler) sign(
 	ctx context.Context, request *v1alpha1.IdentityRequest, parsed *x509.CertificateRequest,
 ) (time.Duration, error) {
@@ -162,13 +163,13 @@ func checkSigned(chain []byte, request *x509.CertificateRequest) error {
 		return err
 	}
 	if !bytes.Equal(certificate.RawSubjectPublicKeyInfo, request.RawSubjectPublicKeyInfo) {
-		return errors.New("the certificate is for another key")
+		return errors.New("the certificate has another key than the signing request")
 	}
 	if certificate.Subject.String() != request.Subject.String() {
-		return fmt.Errorf("the subject of the certificate is %s", certificate.Subject)
+		return fmt.Errorf("the certificate has the subject %q instead of %q", certificate.Subject, request.Subject)
 	}
 	if certificate.IsCA {
-		return errors.New("the certificate is a certificate authority")
+		return errors.New("the certificate is that of a certificate authority")
 	}
 	return nil
 }
