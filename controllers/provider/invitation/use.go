@@ -17,9 +17,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// fetchTime is the minimum age of an issued identity before a resource request proves that the consumer
-// has fetched it. Creation timestamps have a resolution of one second, so a resource request that was
-// created with an earlier identity might seem to be newer.
+// fetchTime is the time for which the ServiceAccount of an invitation is kept after the identity was issued, even if
+// a resource request seems to prove that the consumer has fetched the identity. Creation timestamps have a resolution
+// of one second, so that resource request may have been created with an earlier identity.
 const fetchTime = 10 * time.Second
 
 // use reports which cluster used an invitation, and deletes the invitation's ServiceAccount once the consumer
@@ -56,7 +56,7 @@ func (r *Reconciler) use(
 	return 0, r.deleteAccounts(ctx, token.Name, request.Name)
 }
 
-// issuedAt returns the time when the identity was issued; false if it is not issued yet.
+// issuedAt returns the time at which the identity of an IdentityRequest was issued; false if it is not issued yet.
 func issuedAt(request *v1alpha1.IdentityRequest) (time.Time, bool) {
 	conditions := request.Status.Conditions
 	issued := meta.FindStatusCondition(conditions, v1alpha1.ConditionIssued)
