@@ -199,8 +199,9 @@ func (r *Reconciler) end(ctx context.Context, fc *v1alpha1.ForeignCluster, ttl t
 	return nil
 }
 
-// publish sets the metric of an expired heartbeat, and emits an event if the reason of the condition
-// ConsumerAlive changed.
+// publish sets the metric of an expired heartbeat. It also emits an event if the reason of the condition
+// ConsumerAlive differs between old and now, but none for the first condition. changed is false if now was not
+// written, because it equals old.
 func (r *Reconciler) publish(old, now *v1alpha1.ForeignCluster, changed bool) {
 	before := meta.FindStatusCondition(old.Status.Conditions, v1alpha1.ConditionConsumerAlive)
 	after := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionConsumerAlive)
