@@ -70,7 +70,7 @@ func (r *Reconciler) ensureClasses(ctx context.Context, t tenant, name string) e
 		}
 	}
 	if _, err := kit.Commit(ctx, r.Client, current, wanted); err != nil {
-		return fmt.Errorf("setting the classes of remote namespace %s: %w", name, err)
+		return fmt.Errorf("setting the annotations with the classes and limits of remote namespace %s: %w", name, err)
 	}
 	return nil
 }

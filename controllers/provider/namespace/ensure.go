@@ -84,9 +84,9 @@ func (r *Reconciler) remoteNamespace(t tenant, mapping v1alpha1.NamespaceMapping
 	}}
 }
 
-// configure sets the classes of a remote namespace, binds the role of the controllers, isolates the pods, sets the
-// quota, and binds the role of the consumer last, so that the consumer creates nothing before. It reports whether the
-// quota is in force.
+// configure sets the annotations of classesOf on a remote namespace, binds the role of the controllers, isolates the
+// pods, sets the quota, and binds the role of the consumer last, so that the consumer creates nothing before. It
+// reports whether the quota is in force.
 func (r *Reconciler) configure(ctx context.Context, t tenant, namespace string) (bool, error) {
 	if err := r.ensureClasses(ctx, t, namespace); err != nil {
 		return false, err

@@ -34,10 +34,10 @@ type entry struct {
 
 type entries []*entry
 
-// entriesOf returns the entries of all NamespaceMaps of a consumer. existing is the number of the consumer's
-// remote namespaces, including those that are being deleted. Entries that are refused have their phase and
-// message set. If the consumer requests more new remote namespaces than it may have, the first entries are
-// accepted.
+// entriesOf returns the entries of all NamespaceMaps of a consumer. existing is the number of the consumer's remote
+// namespaces, including those that are being deleted. Entries that are refused have their phase and message set. If
+// the consumer requests more new remote namespaces than it may have, entries of older NamespaceMaps, and earlier
+// entries of one NamespaceMap, take precedence.
 func (r *Reconciler) entriesOf(ctx context.Context, t tenant, existing int) entries {
 	var all entries
 	requested := map[string]bool{}
@@ -78,7 +78,7 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant, existing int) entr
 	return all
 }
 
-// refuseName returns an error if a new remote namespace must not have a name that the consumer selected.
+// refuseName returns the reason why a new remote namespace of the consumer must not have a name; nil if it may.
 func (r *Reconciler) refuseName(t tenant, name string) error {
 	if err := naming.RefuseRemoteNamespace(name, r.Reserved...); err != nil {
 		return err

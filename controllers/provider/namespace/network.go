@@ -164,8 +164,8 @@ func (n *Network) policy(consumer string, peer, others []string, outside []famil
 // cluster.
 func closed(spec *networkingv1.NetworkPolicySpec) bool { return len(spec.Egress) == 2 }
 
-// inside returns the CIDRs of a family, sorted, that do not count as outside of the cluster: others, and the
-// addresses of links, metadata services and refused CIDRs.
+// inside returns the CIDRs of a family, sorted, that do not count as outside of the cluster: others, link-local
+// addresses, addresses of metadata services, and refused CIDRs.
 func (n *Network) inside(f family, others []string) []string {
 	of := netip.MustParsePrefix(f.all).Addr()
 	cidrs := []string{f.linkLocal}
@@ -204,7 +204,8 @@ func port(protocol corev1.Protocol) networkingv1.NetworkPolicyPort {
 }
 
 // ensureIsolation ensures the NetworkPolicy of a remote namespace whose pods are isolated, and deletes the
-// NetworkPolicies that the consumer reflected to it. If the pods are not isolated, it deletes the former.
+// NetworkPolicies that the consumer reflected to it. If the pods are not isolated, it deletes only the NetworkPolicy
+// named policyName.
 func (r *Reconciler) ensureIsolation(ctx context.Context, t tenant, namespace string) error {
 	if t.isolation != nil {
 		if err := r.deleteReflected(ctx, namespace); err != nil {

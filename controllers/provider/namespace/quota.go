@@ -50,7 +50,7 @@ func quotaOf(offers []v1alpha1.ResourceOffer) corev1.ResourceList {
 	return hard
 }
 
-// stands reports whether an offer counts for the quota.
+// stands reports whether an offer counts for the quota: it is neither withdrawn nor being deleted.
 func stands(offer v1alpha1.ResourceOffer) bool {
 	return !offer.Spec.Withdrawn && offer.DeletionTimestamp.IsZero()
 }
@@ -76,7 +76,7 @@ func exceeds(used, offered corev1.ResourceList) bool {
 	return len(excess(used, offered)) > 0
 }
 
-// excess returns by how much a list exceeds the limits, for each resource in the limits.
+// excess returns by how much list exceeds bound, for each resource in bound.
 func excess(list, bound corev1.ResourceList) corev1.ResourceList {
 	more := quota.More(bound, list)
 	maps.DeleteFunc(more, func(name corev1.ResourceName, _ resource.Quantity) bool {
@@ -101,8 +101,8 @@ func boundOf(current, offered, used, objects corev1.ResourceList) corev1.Resourc
 }
 
 // emptyingBound returns the limits of the ResourceQuota of a remote namespace that is being deleted: no pods, and no
-// limit above those in current and objects. Its other objects exist until the end, and the consumer may request the
-// namespace again.
+// limit above those in current and objects. Its other objects exist until the namespace is deleted, and the consumer
+// may request it again before.
 func emptyingBound(current, objects corev1.ResourceList) corev1.ResourceList {
 	bound := corev1.ResourceList{}
 	maps.Copy(bound, current)

@@ -39,13 +39,12 @@ const (
 	maxVolumes = 8
 )
 
-// tearDown deletes the pods in a remote namespace, and then the namespace. The pods are deleted first,
-// because the deletion of a namespace deletes its RoleBindings, quotas and network policies in any order.
-// After timeout, remaining pods get the grace period lastGrace. It returns the time after which to
-// reconcile again.
+// tearDown deletes the ShadowPods and pods in a remote namespace, and then the namespace. The pods are deleted first,
+// because the deletion of a namespace deletes its RoleBindings, quotas and network policies in any order. After
+// timeout, remaining pods get the grace period lastGrace. It returns the time after which to reconcile again.
 //
-// A namespace with ShadowVolumeClaims is kept without pods, because neither a timeout nor the orphanTTL
-// deletes data. tearDown returns the names of the first ShadowVolumeClaims.
+// A namespace with ShadowVolumeClaims is kept without pods, because neither a timeout nor the orphanTTL deletes data.
+// tearDown returns the names of at most maxVolumes ShadowVolumeClaims.
 func (r *Reconciler) tearDown(ctx context.Context, t tenant, namespace *corev1.Namespace,
 ) (time.Duration, []string, error) {
 	if !namespace.DeletionTimestamp.IsZero() {
@@ -67,8 +66,8 @@ func (r *Reconciler) tearDown(ctx context.Context, t tenant, namespace *corev1.N
 	return 0, nil, kit.Delete(ctx, r.Client, namespace)
 }
 
-// volumes returns the names of the first ShadowVolumeClaims in a remote namespace. It reads the API server,
-// because a cache may lack a new one.
+// volumes returns the names of at most maxVolumes ShadowVolumeClaims in a remote namespace. It reads the API server,
+// because a cache may lack a new claim.
 func (r *Reconciler) volumes(ctx context.Context, namespace string) ([]string, error) {
 	var list v1alpha1.ShadowVolumeClaimList
 	if err := r.Live.List(ctx, &list, client.InNamespace(namespace), client.Limit(maxVolumes)); err != nil {
