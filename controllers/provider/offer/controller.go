@@ -68,7 +68,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// consumers returns every ForeignCluster.
+// consumers returns a reconcile request for every ForeignCluster.
 func (r *Reconciler) consumers(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all v1alpha1.ForeignClusterList
 	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
@@ -88,8 +88,8 @@ func (r *Reconciler) consumerOfClaim(ctx context.Context, object client.Object) 
 	return r.exceeding(ctx, object.(*v1alpha1.ShadowVolumeClaim).Status.ForeignCluster)
 }
 
-// exceeding returns the request of a consumer whose quota usage changed, if its usage exceeds the quota.
-// The answer to any other consumer does not depend on the usage.
+// exceeding returns the reconcile request of a consumer whose quota usage changed, if its usage exceeds the quota,
+// and none otherwise. The answer to any other consumer does not depend on the usage.
 func (r *Reconciler) exceeding(ctx context.Context, consumer string) []reconcile.Request {
 	if consumer == "" {
 		return nil

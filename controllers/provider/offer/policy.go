@@ -24,7 +24,7 @@ type Policy struct {
 	// AutoAccept accepts resource requests of consumers, and offers of providers, for which the
 	// ForeignCluster has no decision.
 	AutoAccept bool
-	// Trust is the trust in consumers whose PeeringToken does not set spec.trust, Tenant or SameOwner.
+	// Trust is Tenant or SameOwner: the trust in consumers whose PeeringToken does not set spec.trust.
 	Trust string
 	// Limits has the maximum quantity of resources that each consumer is offered, by the name of the
 	// resource. A limit of 0 means that the resource is not offered.
@@ -161,8 +161,9 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 			"consumer creates a virtual node with the architecture, operating system, region and zone of the shared node. "+
 			"spec.incomingPolicy.shape of a ForeignCluster overrides it.")
 	fs.StringSliceVar(&p.NodeLabels, "policy-node-labels", p.NodeLabels,
-		"Keys of at most 8 further node labels that offers of shape PerNode contain, for example "+
-			"nvidia.com/gpu.product. Pods of a virtual node run on nodes with the same values of these labels.")
+		"Keys of at most 8 node labels that offers of shape PerNode contain in addition to architecture, operating "+
+			"system, region and zone, for example nvidia.com/gpu.product. Pods of a virtual node run on nodes with the same "+
+			"values of these labels.")
 	fs.IntVar(&p.ChangePercent, "policy-change-percent", p.ChangePercent,
 		"Minimum change of a resource, in percent, 0 to 100, for which an existing offer is updated. It prevents updates "+
 			"for the small changes of allocatable resources.")

@@ -94,7 +94,7 @@ func refused(fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest) str
 		return compatibility.VersionsDiffer(request.Spec.APIVersions)
 	}
 	if fc.Spec.IncomingPolicy.Decision == v1alpha1.PeeringRefuse {
-		return negotiation.WithReason("The provider's administrator refuses", fc.Spec.IncomingPolicy.Reason)
+		return negotiation.WithReason("The provider's administrator refuses the request", fc.Spec.IncomingPolicy.Reason)
 	}
 	return ""
 }
@@ -144,7 +144,7 @@ func (r *Reconciler) negotiate(
 	}
 	message := "The provider's policy allows the request."
 	if fc.Spec.IncomingPolicy.Decision == v1alpha1.PeeringAccept {
-		message = negotiation.WithReason("The provider's administrator accepts", fc.Spec.IncomingPolicy.Reason)
+		message = negotiation.WithReason("The provider's administrator accepts the request", fc.Spec.IncomingPolicy.Reason)
 	}
 	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, wanted.Name, message+notOffered+stillOpen(fc, others))
 }

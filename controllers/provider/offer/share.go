@@ -29,7 +29,8 @@ func allocatable(nodes []*corev1.Node, selector map[string]string) corev1.Resour
 	return sum
 }
 
-// schedulable reports whether a node is not virtual and takes new pods: it is neither cordoned nor tainted.
+// schedulable reports whether a node is not virtual and takes new pods: it is neither cordoned nor being deleted, and
+// has no taint with effect NoSchedule or NoExecute.
 func schedulable(node *corev1.Node) bool {
 	if node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode || node.Spec.Unschedulable ||
 		node.DeletionTimestamp != nil {

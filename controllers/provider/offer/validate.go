@@ -96,7 +96,8 @@ func (p *Policy) Validate() []error {
 	return append(errs, problems...)
 }
 
-// validatePatterns returns an error for each invalid name of a remote namespace, and each other invalid limit.
+// validatePatterns returns an error for each invalid pattern in RemoteNamespaces and ExternalNames, and for each
+// other invalid limit of objects, pods, network access and the number of remote namespaces.
 func (p *Policy) validatePatterns() []error {
 	var errs []error
 	for _, err := range slices.Concat(
@@ -136,7 +137,7 @@ func (p *Policy) validatePatterns() []error {
 	return append(errs, p.PodFlags.Validate()...)
 }
 
-// validateExternalVolumes returns an error for each invalid external volume.
+// validateExternalVolumes returns an error for each invalid entry of ExternalVolumeTypes and ExternalCSIDrivers.
 func (p *Policy) validateExternalVolumes() []error {
 	var errs []error
 	for _, flag := range []struct {
