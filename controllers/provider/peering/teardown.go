@@ -30,10 +30,10 @@ const (
 	volumesPoll = 5 * time.Second
 )
 
-// teardownStep tears down a disabled peering on the provider. It waits until the consumer has released
-// the offer, and until its remote namespaces are deleted or contain only volumes. After that, or when
-// spec.disconnectTimeoutSeconds have passed, it revokes the consumer's access and deletes the tenant
-// namespace.
+// teardownStep tears down a disabled peering on the provider. It waits until the consumer has withdrawn its resource
+// request, or all offers are withdrawn and none is accepted any more, and until the remote namespaces of the consumer
+// are deleted or contain only volumes. After that, or when spec.disconnectTimeoutSeconds have passed, it revokes the
+// consumer's access and deletes the tenant namespace.
 type teardownStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.
@@ -66,15 +66,15 @@ func (s *teardownStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (f
 		}
 	} else {
 		s.warn(fc, foreigncluster.ReasonDisconnectTimedOut,
-			"The consumer did not release the offer, or its remote namespaces were not deleted, within "+
-				"spec.disconnectTimeoutSeconds: its access is revoked.")
+			"The consumer did not withdraw its acceptance of the offer, or its remote namespaces were not deleted, within "+
+				"spec.disconnectTimeoutSeconds: the consumer's access is revoked.")
 	}
 	return foreigncluster.Wait, s.revoke(ctx, fc.Name, namespace)
 }
 
-// evict waits until the consumer has released the offer, and until its remote namespaces are deleted or
-// contain only volumes. It then answers the withdrawn resource request. left is the time until the
-// teardown stops waiting.
+// evict waits until the consumer has withdrawn its resource request, or all offers are withdrawn and none is accepted
+// any more, and until the remote namespaces of the consumer are deleted or contain only volumes. It then answers the
+// withdrawn resource request. left is the time until the teardown stops waiting.
 func (s *teardownStep) evict(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, left time.Duration,
 ) (foreigncluster.Outcome, error) {
