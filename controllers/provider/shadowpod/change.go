@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// sync applies changes of a ShadowPod to its pod. It returns the time after which to reconcile again.
+// sync applies changes of a ShadowPod to its pod. It returns the time after which to reconcile again, or zero.
 func (r *Reconciler) sync(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(shadow)
 	state, err := mirroredOf(shadow)
@@ -47,8 +47,9 @@ func (r *Reconciler) sync(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *
 	return r.write(ctx, shadow, namespace, pod)
 }
 
-// write updates a pod from its ShadowPod. It writes ephemeral containers and resources first, because the
-// last write records in an annotation that the pod is up to date.
+// write updates a pod from its ShadowPod. It writes ephemeral containers and resources first, because the last write
+// records in an annotation that the pod is up to date. If the API server refuses a write, write returns the time
+// after which to reconcile again, otherwise zero.
 func (r *Reconciler) write(
 	ctx context.Context, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace, pod *corev1.Pod,
 ) (time.Duration, error) {
@@ -89,7 +90,7 @@ func (r *Reconciler) debug(ctx context.Context, shadow *v1alpha1.ShadowPod, pod 
 		case err == nil:
 			pod = debugged
 		case remote.Refused(err):
-			r.changeRefused(shadow, fmt.Errorf("ephemeral container %s: %w", container.Name, err))
+			r.changeRefused(shadow, fmt.Errorf("adding ephemeral container %s: %w", container.Name, err))
 		default:
 			return nil, err
 		}

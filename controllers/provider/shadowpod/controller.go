@@ -36,13 +36,13 @@ const (
 	// workers is the number of ShadowPods that are reconciled in parallel. A worker spends most of its time
 	// waiting for the API server.
 	workers = 16
-	// minBackoff and maxBackoff are the limits of the delay before a pod that was refused or evicted is created
-	// again.
+	// minBackoff and maxBackoff are the limits of the delay before a refused creation or update of a pod is tried
+	// again, and before a pod that its kubelet ended is replaced.
 	minBackoff = time.Second
 	maxBackoff = 5 * time.Minute
 	// maxEvictionDelay is the maximum delay before a refused eviction is requested again.
 	maxEvictionDelay = 30 * time.Second
-	// cacheLag is the time after which to reconcile again if the cache was older than the API server.
+	// cacheLag is the time after which to reconcile again if the cache lacks the present state of a pod.
 	cacheLag = 10 * time.Second
 	// abandoned is the maximum time to wait for the end of a pod that was force deleted.
 	abandoned = time.Minute

@@ -46,9 +46,9 @@ const (
 	notRemoteMessage = "The namespace is not the remote namespace of a consumer, so no pod is created in it."
 )
 
-// create creates the pod of a ShadowPod. class is the RuntimeClass of the pod if the ShadowPod specifies none.
-// If the API server refuses the pod, create reports that in the condition PodCreated, and returns the time
-// after which to try again.
+// create creates the pod of a ShadowPod. class is the RuntimeClass of the pod if the ShadowPod specifies none. If the
+// API server refuses the pod, or the namespace is not a remote namespace, create reports that in the condition
+// PodCreated, and returns the time after which to try again.
 func (r *Reconciler) create(
 	ctx context.Context, shadow *v1alpha1.ShadowPod, class *string,
 ) (time.Duration, error) {
@@ -101,7 +101,7 @@ func (r *Reconciler) remoteNamespace(ctx context.Context, shadow *v1alpha1.Shado
 	return namespace, nil
 }
 
-// retry increases the back-off of a ShadowPod, and returns it.
+// retry increases the back-off of a ShadowPod, and returns it as the time after which to reconcile again.
 func (r *Reconciler) retry(key client.ObjectKey) time.Duration {
 	r.backoff.Next(key.String(), r.Clock.Now())
 	return r.backoff.Get(key.String())
@@ -115,8 +115,10 @@ func (r *Reconciler) refused(ctx context.Context, shadow *v1alpha1.ShadowPod, er
 	return after, r.setCreated(ctx, shadow, metav1.ConditionFalse, v1alpha1.ReasonProviderRefused, message)
 }
 
-// alreadyExists handles an existing pod with the name of a ShadowPod that is not in the cache: it lost the
-// label that the cache selects, was created a moment ago, or belongs to another client.
+// alreadyExists handles a pod with the name of a ShadowPod that exists but is not in the cache: it updates a pod of
+// the ShadowPod that lost the label which the cache selects, waits for the cache if the pod was created a moment ago,
+// and reports a conflict if the pod belongs to another client. It returns the time after which to reconcile again, or
+// zero.
 func (r *Reconciler) alreadyExists(
 	ctx context.Context, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace,
 ) (time.Duration, error) {

@@ -24,9 +24,9 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// delete deletes the pod of a ShadowPod that is being deleted, with the same grace period, and removes the
-// finalizer of the ShadowPod once the pod is deleted. If the pod can finish, its final status is first
-// written to the ShadowPod.
+// delete deletes the pod of a ShadowPod that is being deleted, with the same grace period, and removes the finalizer
+// of the ShadowPod once the pod is deleted. If the pod can finish by itself, its final status is first written to the
+// ShadowPod. delete returns the time after which to reconcile again; zero means that only an event causes it.
 func (r *Reconciler) delete(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (time.Duration, error) {
 	if pod == nil {
 		return r.release(ctx, shadow)
@@ -76,9 +76,9 @@ func gracePeriodOf(shadow *v1alpha1.ShadowPod) *int64 {
 	return nil
 }
 
-// release removes the finalizer of a ShadowPod whose pod is deleted. If the status records the end of the
-// pod, the ShadowPod is kept until the consumer confirms that it has read it, by a deletion with grace
-// period 0, but no longer than unread.
+// release removes the finalizer of a ShadowPod whose pod is deleted. If the status records the end of the pod, the
+// ShadowPod is kept until the consumer confirms that it has read it, by a deletion with grace period 0, but no longer
+// than unread. release returns the time after which to reconcile again, or zero.
 func (r *Reconciler) release(ctx context.Context, shadow *v1alpha1.ShadowPod) (time.Duration, error) {
 	seconds := ptr.Deref(shadow.DeletionGracePeriodSeconds, 0)
 	switch {
@@ -105,8 +105,8 @@ func (r *Reconciler) release(ctx context.Context, shadow *v1alpha1.ShadowPod) (t
 	return 0, r.commit(ctx, held, released)
 }
 
-// releaseDeleted removes the finalizer of a pod that is being deleted. It must be called only once the end of
-// the pod is recorded in the ShadowPod, or need not be.
+// releaseDeleted removes the finalizer of a pod that is being deleted; pod may be nil. The caller has recorded the
+// end of the pod in the ShadowPod before, or has nothing to record.
 func (r *Reconciler) releaseDeleted(ctx context.Context, pod *corev1.Pod) error {
 	if pod == nil || pod.DeletionTimestamp.IsZero() {
 		return nil
@@ -122,7 +122,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, pod *corev1.Pod) error
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"$deleteFromPrimitiveList/finalizers":[%q]}}`, pod.UID, v1alpha1.Finalizer)
 	err := r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("releasing pod %s: %w", client.ObjectKeyFromObject(pod), err)
+		return fmt.Errorf("removing the finalizer of pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	return nil
 }

@@ -138,8 +138,9 @@ func endOf(status *corev1.PodStatus) *corev1.PodStatus {
 	}
 }
 
-// awaitEnd handles a pod that is being deleted. It waits until the pod has ended. For a force deleted pod, it
-// waits at most for the time abandoned, because the kubelet may never report the end.
+// awaitEnd handles a pod that is being deleted. It waits until the pod has ended. For a force deleted pod, it waits
+// at most for the time abandoned, because the kubelet may never report the end. It returns the time after which to
+// reconcile again; zero means that only an event causes it.
 func (r *Reconciler) awaitEnd(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	if !slices.Contains(pod.Finalizers, v1alpha1.Finalizer) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0 {
 		return 0, nil
@@ -157,8 +158,9 @@ func (r *Reconciler) replace(ctx context.Context, pod *corev1.Pod) error {
 	return kit.Delete(ctx, r.Client, pod)
 }
 
-// otherPod handles a pod with the name of a ShadowPod that was not created for it. The garbage collector
-// deletes a pod of an earlier ShadowPod with the same name.
+// otherPod handles a pod with the name of a ShadowPod that was not created for it: the garbage collector deletes a
+// pod of an earlier ShadowPod with the same name, and any other pod is reported as a conflict. It returns the time
+// after which to reconcile again, or zero.
 func (r *Reconciler) otherPod(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (time.Duration, error) {
 	owner := metav1.GetControllerOf(pod)
 	if owner != nil && owner.Kind == shadowKind.Kind && owner.APIVersion == shadowKind.GroupVersion().String() {
