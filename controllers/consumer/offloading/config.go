@@ -48,7 +48,7 @@ type Config struct {
 	ClusterName, ClusterID string
 	// Pods caches the pods of offloaded namespaces.
 	Pods Pods
-	// Volumes lists and releases the data of claims on providers.
+	// Volumes lists, moves, retains or deletes the data that providers store for claims.
 	Volumes Volumes
 
 	// maps enqueues NamespaceMaps.
@@ -132,7 +132,7 @@ func (c *Config) provider(ctx context.Context, cluster *v1alpha1.ForeignCluster)
 	return placement.Provider{Cluster: cluster, VirtualNodes: kit.Pointers(virtualNodes.Items)}, err
 }
 
-// providers returns the foreign clusters that have virtual nodes, by name.
+// providers returns the foreign clusters that have virtual nodes, sorted by name.
 func (c *Config) providers(ctx context.Context) ([]placement.Provider, error) {
 	var clusters v1alpha1.ForeignClusterList
 	if err := c.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
@@ -152,9 +152,9 @@ func (c *Config) providers(ctx context.Context) ([]placement.Provider, error) {
 	return all, nil
 }
 
-// keeping returns the number of pods on a provider that prevent the deletion of the remote namespace until they end. If
-// misplaced pods are evicted, pods of DaemonSets do not count, because each would be created again on the same virtual
-// node.
+// keeping returns the number of those pods, out of pods, that run on a provider and prevent the deletion of the
+// remote namespace until they end. If misplaced pods are evicted, pods of DaemonSets do not count, because each would
+// be created again on the same virtual node.
 func keeping(offloading *v1alpha1.NamespaceOffloading, provider placement.Provider, pods []*corev1.Pod) int {
 	if offloading.Spec.Enforcement == v1alpha1.Evict {
 		pods = slices.DeleteFunc(slices.Clone(pods), podspec.BelongsToItsNode)

@@ -67,8 +67,9 @@ type seenSpec struct {
 }
 
 // stranded returns the pods that wait for a node that only a previous spec allowed, and the time after which to list
-// them again; zero means never. It reads the API server, because pods without a node are not watched. Once the spec is
-// older than strandedTime, it lists them less often, and only while the last list found some that are not evicted.
+// them again; zero means never. It reads the API server, because pods without a node are not watched. Until
+// strandedTime has passed since the spec was first observed, it lists them every strandedInterval; after that every
+// strandedTime, and only while the last list found some that are not evicted.
 func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, o options,
 ) ([]evictee, time.Duration, error) {
 	if o.selectorErr != nil {

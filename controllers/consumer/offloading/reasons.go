@@ -29,14 +29,16 @@ const (
 	// reasonPodsRemain means that the cluster is not selected any more and still runs pods of the namespace. The remote
 	// namespace is deleted once these pods have ended.
 	reasonPodsRemain = "PodsRemain"
-	// reasonLeaving means that the cluster has not begun to delete the remote namespace.
+	// reasonLeaving means that the cluster is not selected any more and runs no pods of the namespace, but has not
+	// begun to delete the remote namespace.
 	reasonLeaving = "Leaving"
 	// reasonNameTaken means that another offloaded namespace has a remote namespace of the same name. Use another mapping
 	// strategy, or unoffload the other namespace.
 	reasonNameTaken = "NameTaken"
-	// reasonTooManyNamespaces means that the cluster accepts no more namespaces. Unoffload another namespace.
+	// reasonTooManyNamespaces means that 1000 namespaces are offloaded to the cluster, which is the maximum.
+	// Unoffload another namespace.
 	reasonTooManyNamespaces = "TooManyNamespaces"
-	// reasonPending means that the cluster has not answered yet.
+	// reasonPending means that the cluster has not created the remote namespace yet.
 	reasonPending = "Pending"
 )
 
@@ -44,7 +46,8 @@ const (
 const (
 	// reasonEvictionFailed means that a pod could not be evicted. The message has the cause; the eviction is retried.
 	reasonEvictionFailed = "EvictionFailed"
-	// reasonEvictionTimedOut means that a pod could not be evicted in time, and was deleted.
+	// reasonEvictionTimedOut means that a pod could not be evicted within 200 seconds after the unoffloading of its
+	// namespace began, and was deleted.
 	reasonEvictionTimedOut = "EvictionTimedOut"
 	// reasonRemoteNamespaceLeftBehind means that a provider did not delete the remote namespace within five minutes. It
 	// is deleted once the provider is reachable: docs/namespaces.md#unoffload-a-namespace.

@@ -19,8 +19,8 @@ import (
 type state struct {
 	cluster  string
 	selected bool
-	// ending is true while the peering is being ended. Then the teardown in package consumer/peering
-	// releases the data, not this package.
+	// ending is true while the peering is being ended. Then the teardown in package consumer/peering moves or deletes
+	// the data; this package does so only if the namespace is unoffloaded, too.
 	ending bool
 	// refusal is the reason why the cluster is not selected.
 	refusal     string

@@ -29,8 +29,8 @@ import (
 
 // unoffload removes the pods of a namespace from virtual nodes, then its remote namespaces, and finally the label and
 // the finalizer. It also removes pods that are placed on providers in the meantime, because admission observes the
-// deletion with a delay. After timeout it waits only for the release of data on providers. It returns the time after
-// which to reconcile again.
+// deletion with a delay. After timeout it waits only until data on providers is moved, retained or deleted, as
+// spec.volumes.onUnoffload selects. It returns the time after which to reconcile again.
 func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) (time.Duration, error) {
 	options, err := r.optionsOf(ctx, offloading)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *Reconciler) evictionDeadline(ctx context.Context, offloading *v1alpha1.
 	return r.deadline(ctx, offloading).Add(evictionTime - timeout)
 }
 
-// deadline returns the time after which unoffload waits only for the release of data.
+// deadline returns the time after which unoffload waits only for data on providers.
 func (r *Reconciler) deadline(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) time.Time {
 	since := offloading.DeletionTimestamp
 	if namespace := r.namespace(ctx, offloading.Namespace); since.IsZero() && namespace != nil {

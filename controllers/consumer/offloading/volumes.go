@@ -19,24 +19,26 @@ const maxNamedClaims = 8
 
 // Reasons of the condition VolumesReleased of a NamespaceOffloading.
 const (
-	// ReasonVolumesReleased means that no unselected cluster stores data any more.
+	// ReasonVolumesReleased means that no cluster that is not selected stores data of the namespace any more.
 	ReasonVolumesReleased = "VolumesReleased"
-	// ReasonVolumesRemain means that an unselected cluster stores data that spec.volumes.onUnoffload keeps there. Move
-	// or delete the volumes that the message lists.
+	// ReasonVolumesRemain means that a cluster that is not selected stores data that spec.volumes.onUnoffload keeps
+	// there. Move or delete the volumes that the message lists.
 	ReasonVolumesRemain = "VolumesRemain"
 	// ReasonVolumesMoving means that the data is being moved to the local cluster.
 	ReasonVolumesMoving = "VolumesMoving"
-	// ReasonVolumesReleasing means that the volumes are being released.
+	// ReasonVolumesReleasing means that the PersistentVolumes are being deleted, and their claims become Lost.
+	// spec.volumes.onUnoffload selects whether the data is deleted or stays on the provider.
 	ReasonVolumesReleasing = "VolumesReleasing"
 )
 
-// Volumes lists and releases the data of a namespace's claims on providers.
+// Volumes lists, moves, retains or deletes the data that providers store for claims of a namespace.
 type Volumes interface {
 	// Held returns the names of the claims of a namespace whose data a cluster stores, and the names of
 	// PersistentVolumes that keep data there without a claim.
 	Held(ctx context.Context, namespace, cluster string) ([]string, error)
-	// Release starts to move, retain or delete the data, as spec.volumes.onUnoffload selects, and does not wait for
-	// the end. Held returns nothing once the release has completed.
+	// Release starts to move, retain or delete the data that a cluster stores for a namespace, as
+	// spec.volumes.onUnoffload selects, and does not wait for the end. Held returns nothing once that is done for all
+	// data.
 	Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error
 	// Obstacles returns the reasons why the data of a namespace cannot be moved from a cluster, each as a sentence.
 	Obstacles(namespace, cluster string) []string
@@ -51,8 +53,9 @@ func (c *Config) held(ctx context.Context, namespace, cluster string) ([]string,
 	return c.Volumes.Held(ctx, namespace, cluster)
 }
 
-// releasing returns the clusters that store data of a namespace's claims although the namespace is no longer offloaded
-// to them. It also returns the condition VolumesReleased, which is nil if there never were any.
+// releasing returns the clusters that store data of a namespace's claims although the namespace is no longer
+// offloaded to them; of those whose peering is being ended only if spec.volumes.onUnoffload is not Retain. It also
+// returns the condition VolumesReleased, which is nil if there never was such a cluster.
 func (r *Reconciler) releasing(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, states []state,
 ) ([]string, *metav1.Condition, error) {
 	var clusters, texts, obstacles []string
@@ -93,7 +96,8 @@ func (r *Reconciler) releasing(ctx context.Context, offloading *v1alpha1.Namespa
 			" The data is being moved to this cluster: see the status of the VirtualVolumes."
 	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain,
 		offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadDelete:
-		condition.Reason, remedy = ReasonVolumesReleasing, " The volumes are being released."
+		condition.Reason, remedy = ReasonVolumesReleasing,
+			" The PersistentVolumes are being deleted, and the claims become Lost: see the events of the claims."
 	default:
 		condition.Reason, remedy = ReasonVolumesRemain,
 			" Move or delete the claims, delete the PersistentVolumes without claims, "+
@@ -103,7 +107,7 @@ func (r *Reconciler) releasing(ctx context.Context, offloading *v1alpha1.Namespa
 	return clusters, condition, nil
 }
 
-// releaseVolumes starts to release the data on each of the clusters.
+// releaseVolumes calls Volumes.Release for each of the clusters, until one call fails.
 func (r *Reconciler) releaseVolumes(ctx context.Context, offloading *v1alpha1.NamespaceOffloading,
 	clusters []string,
 ) error {
