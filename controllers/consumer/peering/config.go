@@ -46,7 +46,8 @@ type Config struct {
 	// Events receives events of ForeignClusters.
 	Events record.EventRecorder
 	Peers  Peers
-	// Volumes lists the volumes whose data providers store for this cluster, and releases them.
+	// Volumes lists the volumes whose data providers store for this cluster, and moves or deletes that data when a
+	// peering ends.
 	Volumes Volumes
 	// ClusterID and ClusterName are the ID and the name of this cluster.
 	ClusterID, ClusterName string

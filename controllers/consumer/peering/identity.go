@@ -86,7 +86,7 @@ func (s *identityStep) use(
 		setRoute(identity, route)
 		secret = withIdentity(secret, identity)
 		if err := s.Client.Update(ctx, secret); err != nil {
-			return foreigncluster.Continue, fmt.Errorf("storing the route to the provider: %w", err)
+			return foreigncluster.Continue, fmt.Errorf("storing the address, CA and proxy of the provider: %w", err)
 		}
 	}
 	if err := s.Peers.Set(ctx, fc.Name, identity); err != nil {

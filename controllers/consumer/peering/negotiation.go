@@ -134,8 +134,7 @@ func answerTo(request *v1alpha1.ResourceRequest) (phase v1alpha1.PeeringPhase, r
 	return "", "", ""
 }
 
-// unreadyNode returns the reason and message for the first virtual node that is not ready; nil if all
-// are ready.
+// unreadyNode returns the reason and message for the first one of nodes that is not ready; nil if all are ready.
 func unreadyNode(nodes []v1alpha1.VirtualNode) *foreigncluster.Verdict {
 	for i := range nodes {
 		message := ""

@@ -87,8 +87,9 @@ func (c *Config) requestRenewal(
 		RenewIdentity(ctx, c.ClusterName, request, metav1.CreateOptions{})
 }
 
-// withdraw sets spec.withdrawn of this cluster's ResourceRequest on the provider, and reports whether
-// the provider has finished its teardown. A provider that rejects the identity has finished, too.
+// withdraw sets spec.withdrawn of the ResourceRequest named consumer, which is the name of this cluster, on the
+// provider. It reports whether the provider has finished its teardown: it has set the phase Withdrawn in the status,
+// has no tenant namespace any more, or rejects the identity.
 func withdraw(ctx context.Context, peer *remote.Peer, consumer string) (bool, error) {
 	client := peer.Federation.FederationV1alpha1().ResourceRequests(peer.Namespace)
 	request, err := client.Get(ctx, consumer, metav1.GetOptions{})

@@ -14,10 +14,10 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// deleteInvitation deletes the Secret with an unused invitation, only once per teardown: a Secret
-// of the same name that is created later may be the invitation to the next peering. Because fc may
-// be outdated, deleteInvitation does nothing if fc still has the resourceVersion of the last
-// deletion, and calls isOver, which reads the API server.
+// deleteInvitation deletes the Secret with an unused invitation, only once per teardown: a Secret of the same name
+// that is created later may be the invitation to the next peering. Because fc may be outdated, deleteInvitation
+// deletes no Secret if isOver, which reads the API server, returns false, or if fc is not being deleted and still has
+// the resourceVersion of the last deletion.
 func (s *teardownStep) deleteInvitation(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
 	ended := fc.DeletionTimestamp == nil &&
 		(fc.Status.OutgoingPeering == "" || fc.Status.OutgoingPeering == v1alpha1.PeeringNone)

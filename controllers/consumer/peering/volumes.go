@@ -20,21 +20,22 @@ import (
 // volumesPoll is the time between two reads of the volumes that delay a teardown.
 const volumesPoll = 5 * time.Second
 
-// Volumes lists the volumes whose data providers store for this cluster, and releases them.
+// Volumes lists the volumes whose data providers store for this cluster, and moves or deletes that data when a
+// peering ends.
 type Volumes interface {
 	// StoredBy returns the volumes whose data a provider stores, sorted by namespace and name. The
 	// field OnUnoffload states what happens to the data when the peering ends.
 	StoredBy(ctx context.Context, provider *v1alpha1.ForeignCluster) ([]v1alpha1.PlannedVolume, error)
-	// ReleaseAll starts to move or to delete the data of the volumes with this policy, and does not
-	// wait for the end. StoredBy no longer returns volumes whose data was moved or deleted.
+	// ReleaseAll starts to move or to delete the data of the volumes whose field OnUnoffload is policy, Move or
+	// Delete, and does not wait for the end. StoredBy no longer returns volumes whose data was moved or deleted.
 	ReleaseAll(ctx context.Context, provider *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy) error
 	// Obstacles returns the reasons why the data of a namespace cannot be moved from a provider, each
 	// as a sentence. An empty namespace selects all namespaces.
 	Obstacles(namespace, provider string) []string
 }
 
-// hold reports whether data that the provider stores delays the teardown, and sets the condition
-// VolumesReleased. If it does, hold starts the move of the volumes with policy Move.
+// hold reports whether data that the provider stores delays the teardown, and sets the condition VolumesReleased. If
+// it does, hold starts to move the volumes whose OnUnoffload is Move.
 func (s *teardownStep) hold(ctx context.Context, p *foreigncluster.Pass) (bool, error) {
 	stored, err := s.Volumes.StoredBy(ctx, p.ForeignCluster)
 	if err != nil {
@@ -50,8 +51,8 @@ func (s *teardownStep) hold(ctx context.Context, p *foreigncluster.Pass) (bool, 
 	return true, s.Volumes.ReleaseAll(ctx, p.ForeignCluster, v1alpha1.UnoffloadMove)
 }
 
-// deleteVolumes starts the deletion of the volumes with policy Delete, and reports whether the
-// provider has deleted their data. If forced returns true, it deletes nothing and reports true.
+// deleteVolumes starts to delete the volumes whose OnUnoffload is Delete, and reports whether the provider has
+// deleted their data. If forced returns true, it deletes nothing and reports true.
 func (s *teardownStep) deleteVolumes(ctx context.Context, p *foreigncluster.Pass) (bool, error) {
 	if forced(p.ForeignCluster) {
 		return true, nil
@@ -71,9 +72,9 @@ func forced(fc *v1alpha1.ForeignCluster) bool {
 	return revoked || foreigncluster.DisconnectTimeout(fc) == 0
 }
 
-// volumesReleased reports whether data on the provider delays the teardown of a disabled peering, and
-// returns the condition VolumesReleased, or nil if the provider never stored any data. Volumes with
-// the policy Delete or Retain do not delay the teardown.
+// volumesReleased reports whether data on the provider delays the teardown of a disabled peering, and returns the
+// condition VolumesReleased, or nil if the provider never stored any data. Volumes whose OnUnoffload is Delete or
+// Retain do not delay the teardown. obstacles are sentences for the condition about what prevents moves.
 func volumesReleased(
 	fc *v1alpha1.ForeignCluster, stored []v1alpha1.PlannedVolume, obstacles []string,
 ) (bool, *metav1.Condition) {
@@ -121,7 +122,7 @@ func volumesReleased(
 	return holds, condition
 }
 
-// of returns the volumes that have a policy.
+// of returns the volumes whose OnUnoffload is policy.
 func of(volumes []v1alpha1.PlannedVolume, policy v1alpha1.UnoffloadPolicy) []v1alpha1.PlannedVolume {
 	var found []v1alpha1.PlannedVolume
 	for _, volume := range volumes {
@@ -132,7 +133,8 @@ func of(volumes []v1alpha1.PlannedVolume, policy v1alpha1.UnoffloadPolicy) []v1a
 	return found
 }
 
-// named returns namespace and name of the first volumes, and the number of further volumes.
+// named returns namespace and name of at most 8 volumes, and the number of further volumes; see
+// foreigncluster.FirstOf.
 func named(volumes []v1alpha1.PlannedVolume) string {
 	var names []string
 	for _, volume := range volumes {
