@@ -161,9 +161,9 @@ func hasName(node *v1alpha1.VirtualNode, name string) bool {
 	return node.Name == name || node.Spec.NodeName == naming.NodeName(name)
 }
 
-// taken reports whether another ForeignCluster or a virtual node in another peer namespace has a name.
-// The name must be unique in the cluster, because the Node and the ClusterRoleBinding of the virtual
-// kubelet are named after it.
+// taken reports whether a virtual node in the peer namespace must not get a name, because another ForeignCluster, or
+// a virtual node in another peer namespace, has it. The name must be unique in the cluster, because the Node and the
+// ClusterRoleBinding of the virtual kubelet are named after it.
 func (r *Reconciler) taken(ctx context.Context, namespace, name string) (bool, error) {
 	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &v1alpha1.ForeignCluster{})
 	if err == nil || !apierrors.IsNotFound(err) {

@@ -95,9 +95,11 @@ func (r *Reconciler) decide(p *peering, offer *v1alpha1.ResourceOffer) (v1alpha1
 		// The offer is refused once its virtual nodes are deleted.
 		return offer.Status.Phase, nodesDeleted
 	case decision.Decision == v1alpha1.PeeringRefuse:
-		return v1alpha1.NegotiationRefused, negotiation.WithReason("The consumer's administrator refuses", decision.Reason)
+		return v1alpha1.NegotiationRefused,
+			negotiation.WithReason("The consumer's administrator refuses the offer", decision.Reason)
 	case decision.Decision == v1alpha1.PeeringAccept:
-		return v1alpha1.NegotiationAccepted, negotiation.WithReason("The consumer's administrator accepts", decision.Reason)
+		return v1alpha1.NegotiationAccepted,
+			negotiation.WithReason("The consumer's administrator accepts the offer", decision.Reason)
 	case negotiation.Undecided(&decision, r.AutoAccept) && offer.Status.Phase != v1alpha1.NegotiationAccepted:
 		return v1alpha1.NegotiationManualActionRequired, fmt.Sprintf("The offer waits for a decision of the consumer's "+
 			"administrator: set spec.outgoingPolicy.decision of ForeignCluster %s to Accept or Refuse.", p.fc.Name)
