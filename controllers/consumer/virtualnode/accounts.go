@@ -115,7 +115,7 @@ func (a *accounts) reconcile(ctx context.Context, name string) (time.Duration, e
 
 // onVirtualNodes returns an entry of the annotation for each virtual node whose pods may reach the consumer's API
 // server and each ServiceAccount in use on it, and the time after which to reconcile again. While the pods of a node
-// are not cached yet, its published ServiceAccounts are kept, and the namespace is reconciled again after
+// are not cached yet, its ServiceAccounts stay in the annotation, and the namespace is reconciled again after
 // accountsRetry, because no event reports that the cache is synced.
 func (a *accounts) onVirtualNodes(
 	ctx context.Context, namespace string, before []string, offloaded bool,

@@ -53,7 +53,8 @@ type Pods interface {
 	Forget(node string)
 	// Listen adds a function that is called with each changed pod.
 	Listen(changed func(node string, pod *corev1.Pod))
-	// Count sets the counter of the pods on watched nodes.
+	// Count sets the counter that is called for each pod on a watched node when it begins or ceases to count; see
+	// watches.PodCounter.
 	Count(counter watches.PodCounter)
 }
 
@@ -87,7 +88,7 @@ type Reconciler struct {
 	uses    *accountUses
 }
 
-// SetupWithManager adds the controllers of VirtualNodes and of published ServiceAccounts to a manager.
+// SetupWithManager adds this controller and the controller accounts to a manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	ofControllers := cache.ByObject{
 		Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
@@ -127,7 +128,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// setUpAccounts adds the controller that publishes ServiceAccounts to a manager.
+// setUpAccounts adds the controller accounts to a manager. If ConsumerAPIServer is empty, the controller uses noUses,
+// because no tokens are sent to providers.
 func (r *Reconciler) setUpAccounts(manager ctrl.Manager) error {
 	firstOrLast := &kit.Trigger{}
 	r.uses = newAccountUses(

@@ -30,7 +30,8 @@ const (
 	// ReasonClusterRoleBindingConflict means that the ClusterRoleBinding for the virtual kubelet exists, and belongs to
 	// another virtual node. Create the virtual node with another name.
 	ReasonClusterRoleBindingConflict = "ClusterRoleBindingConflict"
-	// ReasonCordoned means that the ForeignCluster is cordoned. See docs/peerings.md#cordon-a-cluster.
+	// ReasonCordoned means that no virtual kubelet is deployed for a new virtual node while the ForeignCluster is
+	// cordoned. See docs/peerings.md#cordon-a-cluster.
 	ReasonCordoned = "Cordoned"
 )
 

@@ -13,8 +13,8 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// accountLinger is the time for which a ServiceAccount stays published after its last pod on a node ended, so that
-// Jobs do not cause frequent writes to their namespace.
+// accountLinger is the time for which a ServiceAccount stays in the annotation of its namespace after its last pod on
+// a node ended, so that Jobs do not cause frequent writes to their namespace.
 const accountLinger = time.Minute
 
 // accountUse counts the pods on one node that need tokens of one ServiceAccount.
