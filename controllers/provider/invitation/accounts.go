@@ -38,8 +38,8 @@ func (r *Reconciler) deleteOthers(ctx context.Context, token *v1alpha1.PeeringTo
 	return r.deleteMatching(ctx, ofAnother)
 }
 
-// deleteAccounts deletes the ServiceAccount with a name that was created for a PeeringToken, or all its
-// ServiceAccounts if the name is empty.
+// deleteAccounts deletes the ServiceAccount with the given name if it was created for the PeeringToken named token.
+// If name is empty, it deletes all ServiceAccounts of that PeeringToken.
 func (r *Reconciler) deleteAccounts(ctx context.Context, token, name string) error {
 	return r.deleteMatching(ctx, func(account *corev1.ServiceAccount) bool {
 		requests := tokenOfAccount(account)

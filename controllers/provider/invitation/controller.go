@@ -89,7 +89,8 @@ func tokenOfAccount(account client.Object) []reconcile.Request {
 	return nil
 }
 
-// Reconcile reports the use of one invitation, and deletes its ServiceAccount once it is used or expired.
+// Reconcile writes to the status of a PeeringToken whether the invitation was used. It deletes the ServiceAccount of
+// the invitation once the invitation was used, has expired or was deleted.
 func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	token := &v1alpha1.PeeringToken{}
 	err := r.Client.Get(ctx, key.NamespacedName, token)
