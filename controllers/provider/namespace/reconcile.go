@@ -87,21 +87,22 @@ type tenant struct {
 	// foreignCluster is the name of the consumer's ForeignCluster, namespace its tenant namespace, and
 	// clusterID its cluster ID.
 	foreignCluster, namespace, clusterID string
-	// cluster is the consumer's ForeignCluster; nil if the incoming direction is disabled.
+	// cluster is the consumer's ForeignCluster; nil if the incoming direction is disabled, or the tenant namespace
+	// does not exist. All following fields are empty then.
 	cluster *v1alpha1.ForeignCluster
-	// maps are the consumer's NamespaceMaps, the oldest first; none if the incoming direction is disabled.
+	// maps are the consumer's NamespaceMaps, the oldest first.
 	maps []*v1alpha1.NamespaceMap
 	// permitted reports whether an offer to the consumer exists that is not withdrawn. Otherwise, the consumer gets no
 	// new remote namespaces.
 	permitted bool
-	// offered is the limit for the quota of each remote namespace, and used the usage of the consumer's pods
-	// in all of them; nil if nothing is offered.
+	// offered has the limits that the offers set for the ResourceQuota of each remote namespace. used is the usage of
+	// the consumer's pods in all remote namespaces; nil if permitted is false.
 	offered, used corev1.ResourceList
 	// isolation is the NetworkPolicy of each remote namespace; nil if pods of the consumer are not isolated.
 	isolation *networkingv1.NetworkPolicySpec
-	// maxNamespaces is the maximum number of remote namespaces; 0 means that there is none.
+	// maxNamespaces is the maximum number of remote namespaces; 0 means no limit.
 	maxNamespaces int32
-	// objects is the maximum number of objects in each remote namespace.
+	// objects has the maximum numbers of objects in each remote namespace, by the names of a ResourceQuota.
 	objects corev1.ResourceList
 	// classes is the result of classesOf.
 	classes map[string]*string

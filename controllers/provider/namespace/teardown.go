@@ -29,8 +29,9 @@ const (
 	podsInterval = time.Second
 	// lastGrace is the grace period in seconds for pods that have not ended within timeout.
 	lastGrace = 30
-	// longestGrace is the longest grace period for which the deletion waits. A longer one is shortened at once,
-	// because its end may not be a valid date, from which its start is computed.
+	// longestGrace is the longest grace period for which the deletion waits. A longer one is shortened at once: the
+	// start of a deletion is computed from the deletionTimestamp, which is the end of the grace period and may not be
+	// a valid date then.
 	longestGrace = 365 * 24 * time.Hour
 	// volumesInterval is the time between two reads of the volumes of a remote namespace that is no longer
 	// requested.
