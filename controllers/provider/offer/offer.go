@@ -23,8 +23,8 @@ import (
 // cordonedMessage is the message in the answer to a cordoned consumer.
 const cordonedMessage = "The provider's administrator cordoned the consumer: nothing new is offered at the moment."
 
-// separate returns the offer that this controller created, or nil, and the offers that administrators
-// created.
+// separate returns the offer that this controller created, or nil, and the offers that administrators created. It
+// omits offers that are being deleted.
 func separate(offers []*v1alpha1.ResourceOffer) (own *v1alpha1.ResourceOffer, others []*v1alpha1.ResourceOffer) {
 	for _, offer := range offers {
 		switch {
@@ -65,10 +65,11 @@ func stillOpen(fc *v1alpha1.ForeignCluster, others []*v1alpha1.ResourceOffer) st
 	if !fc.Spec.Cordoned || len(open) == 0 {
 		return ""
 	}
-	return " An administrator's offers stay open although the consumer is cordoned: " + strings.Join(open, ", ") + "."
+	return " Offers that an administrator created still admit new pods although the consumer is cordoned: " +
+		strings.Join(open, ", ") + "."
 }
 
-// contents has the fields of an offer that are empty while its consumer is cordoned.
+// contents has the fields of an offer whose quantities are zero, or which are empty, while its consumer is cordoned.
 type contents struct {
 	Resources corev1.ResourceList    `json:"resources"`
 	Nodes     []v1alpha1.OfferedNode `json:"nodes,omitempty"`

@@ -11,10 +11,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Place returns the nodes on which the pods of an offered node may run: the nodes with the required labels,
-// which are those of the selector and those of the offered node in the offer. preferred is the name of the node
-// that the offered node represents; empty if that is not shared or not schedulable any more. Pods of a node
-// that is no longer offered may run on any shared node.
+// Place returns the labels that nodes must have to run pods of the offered node with the name offered: the labels in
+// selector, and those of the offered node in the offers. If no offer lists the offered node any more, its pods may
+// run on any shared node. preferred is the name of the node that the offered node represents; empty if that node is
+// not shared or not schedulable any more.
 func Place(
 	nodes []*corev1.Node, offers []*v1alpha1.ResourceOffer, selector map[string]string, consumerID, offered string,
 ) (required map[string]string, preferred string) {

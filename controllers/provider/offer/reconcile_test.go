@@ -169,9 +169,9 @@ func TestAdministratorsOffersAreNotChanged(t *testing.T) {
 			"policy allows"},
 		{"if an administrator decides", "batch", manual(), false, []string{"batch"}, "batch", "made an offer"},
 		{"of a cordoned consumer", "batch", manual(), true, []string{"batch"}, "batch",
-			"stay open although the consumer is cordoned: batch."},
+			"still admit new pods although the consumer is cordoned: batch."},
 		{"of a consumer that was cordoned before its first offer", "batch", DefaultPolicy(), true, []string{"batch"}, "",
-			"stay open although the consumer is cordoned: batch."},
+			"still admit new pods although the consumer is cordoned: batch."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.policy)

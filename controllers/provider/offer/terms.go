@@ -14,7 +14,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// terms are the conditions of an offer to one consumer.
+// terms limit the resources and nodes in an offer to one consumer.
 type terms struct {
 	percent int
 	// most has, for each resource, the lower one of the policy's limit and the requested quantity.
