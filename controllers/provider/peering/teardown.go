@@ -163,7 +163,7 @@ func (s *teardownStep) revoke(ctx context.Context, foreignCluster string, tenant
 	for i := range namespaces {
 		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[i].Name, Name: consumerRole}}
 		if err := client.IgnoreNotFound(s.Client.Delete(ctx, binding)); err != nil {
-			return fmt.Errorf("revoking the consumer's access to %s: %w", namespaces[i].Name, err)
+			return fmt.Errorf("revoking the consumer's access to remote namespace %s: %w", namespaces[i].Name, err)
 		}
 	}
 	binding := &rbacv1.RoleBinding{}
@@ -172,7 +172,7 @@ func (s *teardownStep) revoke(ctx context.Context, foreignCluster string, tenant
 		err = kit.Delete(ctx, s.Client, binding)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("revoking the consumer's access: %w", err)
+		return fmt.Errorf("revoking the consumer's access to its tenant namespace: %w", err)
 	}
 	return kit.Delete(ctx, s.Client, tenant)
 }
