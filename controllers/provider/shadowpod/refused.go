@@ -33,7 +33,7 @@ const (
 	reasonEvictionBlocked = "EvictionBlocked"
 )
 
-// refusalOf returns why limits refuse the pod of a ShadowPod; empty if they permit it.
+// refusalOf returns why policy refuses the pod of a ShadowPod; empty if it permits the pod.
 func refusalOf(policy *v1alpha1.PodPolicy, shadow *v1alpha1.ShadowPod) string {
 	// A ShadowPod without a consumer was written by an administrator of the provider.
 	if policy == nil || shadow.Status.ForeignCluster == "" {
@@ -100,7 +100,7 @@ func (r *Reconciler) evict(ctx context.Context, shadow *v1alpha1.ShadowPod, pod 
 }
 
 // recordRefusal records in a ShadowPod whose pod does not exist that its pod failed, so that it is not created again.
-// On the consumer, the controller of the local pod replaces it.
+// refused is the reason. On the consumer, the controller of the local pod then replaces the local pod.
 func (r *Reconciler) recordRefusal(ctx context.Context, shadow *v1alpha1.ShadowPod, refused string) error {
 	message := "The provider refuses the pod: " + refused
 	changed := shadow.DeepCopy()
