@@ -122,7 +122,7 @@ func (r *Reconciler) allOffloadings(ctx context.Context, _ client.Object) []reco
 	return requests
 }
 
-// mapHandler enqueues the namespaces whose entry or status in a NamespaceMap changed.
+// mapHandler enqueues the namespaces that changedNamespaces returns for an event of a NamespaceMap of this cluster.
 func (r *Reconciler) mapHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	changed := func(old, current client.Object, queue queue) {
@@ -143,8 +143,8 @@ func (r *Reconciler) mapHandler() handler.EventHandler {
 	}
 }
 
-// changedNamespaces returns the namespaces whose entry or status differs between two versions of a NamespaceMap. old is
-// nil if the NamespaceMap was created or deleted.
+// changedNamespaces returns the namespaces whose status differs between two versions of a NamespaceMap and, if the
+// spec differs, all namespaces with an entry in current. old is nil if the NamespaceMap was created or deleted.
 func changedNamespaces(old, current *v1alpha1.NamespaceMap) []string {
 	before := map[string]v1alpha1.NamespaceMappingStatus{}
 	if old != nil {

@@ -88,7 +88,7 @@ func blocked(evictees []evictee, refused *flowcontrol.Backoff) int {
 	return count
 }
 
-// evict evicts a pod, and reports whether the eviction was allowed.
+// evict evicts a pod, and reports whether the eviction was allowed, or the pod does not exist any more.
 func (r *Reconciler) evict(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, pod evictee) bool {
 	err := kit.Evict(ctx, r.Client, pod.Pod)
 	switch {
@@ -108,7 +108,8 @@ func (r *Reconciler) evict(ctx context.Context, offloading *v1alpha1.NamespaceOf
 	return true
 }
 
-// from describes the node of a pod for a message.
+// from returns the words of a message that follow the name of an evicted pod: "from node" and the name of its node,
+// or that it waits for a node.
 func from(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" {
 		return "while it waits for a node"

@@ -122,7 +122,8 @@ func (r *Reconciler) commitStatus(ctx context.Context, offloading *v1alpha1.Name
 	return kit.Commit(ctx, r.Client, offloading, desired)
 }
 
-// setLabel sets or removes the label of a namespace that allows its pods on virtual nodes.
+// setLabel sets the label of a namespace that allows its pods on virtual nodes. If set is false, it removes the label
+// and the annotation AnnotationAccounts.
 func (r *Reconciler) setLabel(ctx context.Context, name string, set bool) error {
 	current := r.namespace(ctx, name)
 	if current == nil {

@@ -20,7 +20,7 @@ import (
 )
 
 // reflectionBinding is the name of the RoleBinding in an offloaded namespace, and of its ClusterRole, that allows
-// virtual kubelets to read reflected objects.
+// virtual kubelets to read the objects which they reflect.
 const reflectionBinding = "federation-reflection"
 
 // bindReflection ensures that the RoleBinding in a namespace has exactly the virtual kubelets of the providers to which

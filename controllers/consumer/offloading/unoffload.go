@@ -245,7 +245,8 @@ func (r *Reconciler) removing(ctx context.Context, offloading *v1alpha1.Namespac
 	return condition
 }
 
-// virtualNodeNames returns the names of all virtual nodes.
+// virtualNodeNames maps the names of the Nodes of all VirtualNodes to whether such a VirtualNode is in a peer
+// namespace.
 func (r *Reconciler) virtualNodeNames(ctx context.Context) (map[string]bool, error) {
 	var virtualNodes v1alpha1.VirtualNodeList
 	if err := r.Client.List(ctx, &virtualNodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -259,7 +260,7 @@ func (r *Reconciler) virtualNodeNames(ctx context.Context) (map[string]bool, err
 	return names, nil
 }
 
-// removeEntries removes the entries of a namespace from the maps of all providers.
+// removeEntries removes the entries of a namespace from the NamespaceMaps of all providers.
 func (r *Reconciler) removeEntries(ctx context.Context, namespace string) error {
 	var namespaceMaps v1alpha1.NamespaceMapList
 	if err := r.Client.List(ctx, &namespaceMaps, client.UnsafeDisableDeepCopy); err != nil {

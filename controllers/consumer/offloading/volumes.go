@@ -44,8 +44,9 @@ type Volumes interface {
 	Obstacles(namespace, cluster string) []string
 }
 
-// held returns the claims of a namespace whose data requires the remote namespace on a cluster. It returns none if the
-// namespace is being deleted, because its claims are deleted with it.
+// held returns the names that Volumes.Held returns: the remote namespace on the cluster is kept for the data of these
+// claims and PersistentVolumes. It returns none if the namespace is being deleted, because its claims are deleted
+// with it.
 func (c *Config) held(ctx context.Context, namespace, cluster string) ([]string, error) {
 	if c.isDeleted(ctx, namespace) {
 		return nil, nil
