@@ -53,7 +53,7 @@ func (s *teardownStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (f
 	began := foreigncluster.Outgoing.Disconnecting(fc)
 	if !began {
 		if holds, err := s.hold(ctx, p); err != nil || holds {
-			// The following steps keep the identity valid until the data is released.
+			// The following steps keep the identity valid until no data delays the teardown.
 			return foreigncluster.Outcome{After: volumesPoll}, err
 		}
 	}
@@ -93,9 +93,8 @@ func leavingIdentity(fc *v1alpha1.ForeignCluster) *foreigncluster.Verdict {
 	}
 }
 
-// leave waits until the virtual nodes are deleted, then until the volumes with policy Delete are
-// deleted, and then until the provider has finished its teardown. left is the time until the
-// teardown stops waiting.
+// leave waits until the virtual nodes are deleted, then until the volumes whose OnUnoffload is Delete are deleted,
+// and then until the provider has finished its teardown. left is the time until the teardown stops waiting.
 func (s *teardownStep) leave(
 	ctx context.Context, p *foreigncluster.Pass, namespace *corev1.Namespace, left time.Duration,
 ) (foreigncluster.Outcome, error) {
