@@ -86,8 +86,8 @@ func isOwn(node *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster) bool {
 	return node.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
 }
 
-// createNode creates a virtual node. It copies fields that an administrator may set, for example
-// apiAccess, from the existing virtual nodes of the provider. It returns nil if a virtual node of that
+// createNode creates a virtual node. It copies apiAccess, reflection and offloadingPatch, which an administrator may
+// set, from the virtual node that reflection.DecidingVirtualNode selects. It returns nil if a virtual node of that
 // name exists and is not in the cache, because its number may then be in use by another offered node.
 func (r *Reconciler) createNode(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, namespace string, wanted v1alpha1.VirtualNodeSpec,

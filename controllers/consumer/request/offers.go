@@ -23,8 +23,9 @@ const (
 	nodesRemoved  = "The virtual nodes of the offer are deleted."
 )
 
-// acceptOffers answers the offers of the provider, and ensures the virtual nodes of the accepted offer
-// that foremost selects. Only administrators create virtual nodes for other accepted offers.
+// acceptOffers answers the offers of the provider, and ensures the virtual nodes of the accepted offer that foremost
+// selects. Only administrators create virtual nodes for other accepted offers. If no offer is accepted, acceptOffers
+// deletes all virtual nodes of the provider.
 func (r *Reconciler) acceptOffers(ctx context.Context, p *peering) error {
 	slices.SortFunc(p.offers, func(a, b *v1alpha1.ResourceOffer) int { return cmp.Compare(a.Name, b.Name) })
 	var accepted []*v1alpha1.ResourceOffer
@@ -66,9 +67,9 @@ func (r *Reconciler) acceptOffers(ctx context.Context, p *peering) error {
 	return r.ensureNodes(ctx, p, r.foremost(p, accepted))
 }
 
-// foremost returns the accepted offer for which the controller creates virtual nodes: the offer that
-// the provider names in the status of the resource request, otherwise an offer that has virtual nodes,
-// otherwise the first one.
+// foremost returns the accepted offer for which the controller creates virtual nodes: the offer that the provider
+// names in the status of the resource request, otherwise the first offer, by name, that has virtual nodes which this
+// controller created, otherwise the first one by name.
 func (r *Reconciler) foremost(p *peering, accepted []*v1alpha1.ResourceOffer) *v1alpha1.ResourceOffer {
 	named := func(offer *v1alpha1.ResourceOffer) bool {
 		return slices.ContainsFunc(p.requests, func(request *v1alpha1.ResourceRequest) bool {
