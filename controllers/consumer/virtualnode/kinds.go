@@ -24,12 +24,13 @@ import (
 const (
 	// ReasonKindsReflected means that all kinds of spec.reflection are reflected.
 	ReasonKindsReflected = "Reflected"
-	// ReasonKindNotOffered means that the provider does not offer a kind, or offers another version. Add it to
-	// policy.reflectedKinds of the provider: docs/reflection.md#other-kinds.
+	// ReasonKindNotOffered means that the provider does not offer a kind, for example because it does not serve it,
+	// or offers another version. Add it to policy.reflectedKinds of the provider: docs/reflection.md#other-kinds.
 	ReasonKindNotOffered = "NotOffered"
 	// ReasonKindNotAllowed means that the consumer does not allow a kind. Add it to reflection.kinds of the consumer.
 	ReasonKindNotAllowed = "NotAllowed"
-	// ReasonKindNotServed means that one of the clusters does not serve a kind. Install its CustomResourceDefinition.
+	// ReasonKindNotServed means that the consumer does not serve a kind in the version of spec.reflection. Install
+	// its CustomResourceDefinition.
 	ReasonKindNotServed = "NotServed"
 	// ReasonKindNotNamespaced means that a kind has no namespaces. Remove it from spec.reflection.
 	ReasonKindNotNamespaced = "NotNamespaced"
@@ -98,7 +99,8 @@ func (r *Reconciler) observeKinds(
 	return kit.ServedKindsInterval, nil
 }
 
-// missing returns the problem that prevents the reflection of a kind, or nil.
+// missing returns the problem that prevents the reflection of a kind, or nil. offered are the kinds in the provider's
+// offer.
 func (r *Reconciler) missing(
 	ctx context.Context, kind metav1.GroupVersionResource, offered []metav1.GroupVersionResource,
 ) (*problem, error) {
