@@ -50,7 +50,7 @@ func (r *Reconciler) delete(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 		if final := remote.Refused(err) && !apierrors.IsForbidden(err); !final {
 			return 0, err
 		}
-		log.FromContext(ctx).Error(err, "Recording the end of the pod failed, releasing it without a record",
+		log.FromContext(ctx).Error(err, "Recording the end of the pod failed, removing its finalizer without a record",
 			"pod", klog.KObj(pod))
 		return 0, r.removeFinalizer(ctx, pod)
 	case pod.DeletionTimestamp.IsZero():
