@@ -30,7 +30,7 @@ type Set struct {
 	paths map[string]string
 }
 
-// Path returns the path of a program in the cache. It differs for each version and content of the program.
+// Path returns the path of a program in the cache, which contains a hash of the sources and flags of the program.
 func (s *Set) Path(name string) string { return s.paths[name] }
 
 // Options are the settings of Build.
@@ -139,7 +139,8 @@ func names(tools []tool) string {
 	return strings.Join(out, ", ")
 }
 
-// buildGroup builds tools that have the same module and flags with one command, which compiles them in parallel.
+// buildGroup builds tools that have the same module and flags with one command, which compiles them in parallel. The
+// title names them in the progress.
 func (s *Set) buildGroup(ctx context.Context, o Options, title string, tools []tool) error {
 	temporary, err := os.MkdirTemp(s.Cache, "building-")
 	if err != nil {

@@ -100,8 +100,8 @@ func catalog() []tool {
 // which tests install.
 const kwok, kubeRouter, metricsServer = "kwok", "kube-router", "metrics-server"
 
-// OfClusters returns the names of the programs that clusters run, including the programs of fake nodes if
-// fakeNodes is set, and the policy engine if networkPolicies is set.
+// OfClusters returns the names of the programs that clusters run, including kwok if fakeNodes is set, and kube-router
+// if networkPolicies is set.
 func OfClusters(fakeNodes, networkPolicies bool) []string {
 	omitted := map[string]bool{metricsServer: true, kwok: !fakeNodes, kubeRouter: !networkPolicies}
 	var names []string

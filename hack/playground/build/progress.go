@@ -111,7 +111,7 @@ func (p *progress) finish(ok bool) {
 	fmt.Fprintf(p.out, "%s%s: %s in %s, %d packages compiled\n", start, p.title, verdict, p.elapsed(), p.packages)
 }
 
-// failure returns the last messages of the compiler, without names of packages.
+// failure returns the last lines that the compiler printed, 40 at most, without names of packages.
 func (p *progress) failure() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
