@@ -56,8 +56,8 @@ type addonNode struct {
 // nodes and on the machine.
 func (c *Cluster) sharedVolumes() string { return c.path("shared-volumes") }
 
-// Manifests returns the objects that a new cluster requires: nodes, DNS and storage, and the rights of the policy
-// engine if the cluster enforces NetworkPolicies.
+// Manifests returns the objects that a new cluster requires: nodes, DNS and storage and, if the cluster enforces
+// NetworkPolicies, the ClusterRole of PolicyEngine and its binding.
 func (c *Cluster) Manifests() ([]byte, error) {
 	dns, err := c.DNS()
 	if err != nil {

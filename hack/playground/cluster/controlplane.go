@@ -144,7 +144,8 @@ func (c *Cluster) scheduler() sandbox.Command {
 	return c.daemon(c.ControlPlane(), "kube-scheduler", []string{kubeconfig}, append(args, c.clientLimits()...)...)
 }
 
-// clientLimits raises the rate limits of the daemons' clients for benchmarks with fake nodes.
+// clientLimits returns the flags that raise the rate limit of a daemon for its API requests if the cluster has fake
+// nodes, for benchmarks; otherwise it returns none.
 func (c *Cluster) clientLimits() []string {
 	if c.FakeNodes == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Cluster is a recorded cluster, with its instance and the programs that the cluster runs.
+// Cluster is a cluster in the record of an instance, with this instance and the programs that the cluster runs.
 type Cluster struct {
 	*state.Cluster
 	Instance *state.Instance
@@ -73,7 +73,8 @@ func writeFile(path string, data []byte, mode os.FileMode) error {
 	return os.Rename(temporary, path)
 }
 
-// writeKubeconfig creates a client certificate, unless it exists, and a kubeconfig that contains it.
+// writeKubeconfig creates the client certificate that r describes, unless it exists at the location client, and writes
+// a kubeconfig that contains it.
 func (c *Cluster) writeKubeconfig(path string, client pki.Pair, r pki.Request) error {
 	if err := pki.Ensure(client, c.pair("ca"), r); err != nil {
 		return err

@@ -154,8 +154,8 @@ func (c *Cluster) Apply(ctx context.Context) error {
 	})
 }
 
-// WaitReady waits until nodes, DNS and storage are ready. It fails if a daemon ends, or after a deadline. It does not
-// check the policy engine, which starts later.
+// WaitReady waits until nodes, DNS and storage are ready. It fails if a daemon ends, or if one of the three is not
+// ready within readyDeadline. It does not check PolicyEngine, which starts later.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"wait", "--for=condition=Ready", "nodes", "--all"},
