@@ -133,14 +133,14 @@ func use(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// want returns the instance and its state directory as the settings of Up, Partition and Restart, which change no other
-// setting of an existing instance.
+// want returns the settings with which Up, Partition and Restart change no setting of an existing instance: they name
+// only the instance and its state directory, and have the default pool.
 func (c *common) want() instance.Want {
 	return instance.Want{Instance: c.instance, Dir: c.stateDir, Pool: instance.DefaultPool}
 }
 
-// buildClusters builds the programs that the clusters of the instance run. It includes the programs of fake nodes and
-// the policy engine if w sets them or the instance has them.
+// buildClusters builds the programs that the clusters of the instance run. It includes the programs for fake nodes and
+// for NetworkPolicies if w or a cluster in the record requires them.
 func (c *common) buildClusters(ctx context.Context, w instance.Want) (*build.Set, error) {
 	fakeNodes := w.FakeNodes != nil && *w.FakeNodes > 0 || instance.HasFakeNodes(c.instance)
 	return c.build(ctx, build.OfClusters(fakeNodes, w.Enforces() || instance.HasNetworkPolicies(c.instance))...)

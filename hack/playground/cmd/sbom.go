@@ -40,7 +40,7 @@ variable SOURCE_DATE_EPOCH, in seconds since 1970, which is 0 by default.`,
 			return os.WriteFile(output, text, 0o644)
 		},
 	}
-	cmd.Flags().StringVar(&output, "output", "", "file that the document is written to")
+	cmd.Flags().StringVar(&output, "output", "", "file that the SPDX document is written to")
 	return cmd
 }
 
