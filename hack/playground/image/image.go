@@ -39,8 +39,8 @@ type Config struct {
 	// Packages are Debian packages that are unpacked into the image with their dependencies. Their maintainer
 	// scripts do not run.
 	Packages []string
-	// WithoutPackages are packages to leave out, together with packages that are dependencies of these alone. An example
-	// are packages that only maintainer scripts use.
+	// WithoutPackages are packages to leave out, together with packages that are dependencies of these alone, for
+	// example packages that only maintainer scripts use.
 	WithoutPackages []string
 	// PackageCache is the directory that downloaded packages are kept in.
 	PackageCache string

@@ -74,7 +74,8 @@ func (t *fileTree) file(name, source string) error {
 	return nil
 }
 
-// directoryTree adds all files below a directory on this machine.
+// directoryTree adds all files, links and directories below the directory root of this machine, with their paths
+// relative to root.
 func (t *fileTree) directoryTree(root string) error {
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
