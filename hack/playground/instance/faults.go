@@ -16,8 +16,9 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Partition cuts or restores the traffic between two clusters; Up does not change that. The host can reach both
-// clusters in any case. It fails if a cluster does not exist, or both names are the same.
+// Partition cuts the traffic between the clusters a and b, or restores it if cut is false. A later Up neither cuts nor
+// restores it. This machine can reach both clusters in any case. Partition fails if one of the clusters does not exist,
+// or both names are the same.
 func Partition(ctx context.Context, w Want, a, b string, cut bool, steps *Steps) error {
 	unlock, err := Lock(ctx, w.Instance, steps)
 	if err != nil {
@@ -47,8 +48,8 @@ func Partition(ctx context.Context, w Want, a, b string, cut bool, steps *Steps)
 	return network.Filter(ctx, i)
 }
 
-// Restart kills a node of a cluster, or a daemon on all nodes of a cluster, with SIGKILL, and starts it again. It
-// fails if the cluster has no such node or daemon.
+// Restart kills what, which is the name of a node of the named cluster or of a daemon on all nodes of this cluster,
+// with SIGKILL, and starts it again. It fails if the cluster has no such node or daemon.
 func Restart(ctx context.Context, w Want, name, what string, tools *build.Set, steps *Steps) error {
 	i, err := LoadOwned(w.Instance, w.Dir)
 	if err != nil {

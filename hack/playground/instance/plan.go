@@ -49,8 +49,8 @@ var (
 // the node CIDR, which is a /24.
 const maxNodes = 100
 
-// newInstance returns an instance without clusters. The link between host and router gets the first unused subnet
-// of the pool. It fails if no subnet is unused.
+// newInstance returns an instance without clusters. The link between this machine and the router gets the first subnet
+// of the pool that overlaps no range in used. It fails if there is none.
 func newInstance(w Want, used []netip.Prefix) (*state.Instance, error) {
 	subnet, err := state.FreeSubnet(w.Pool, used)
 	if err != nil {
@@ -72,8 +72,8 @@ func newInstance(w Want, used []netip.Prefix) (*state.Instance, error) {
 	}, nil
 }
 
-// plan adds the clusters and nodes of w to the record. It fails if w changes a setting of an existing cluster
-// that cannot be changed.
+// plan adds the clusters and nodes of w to the record. The subnets of new clusters overlap no range in used. It fails
+// if w changes a setting that is fixed for an existing cluster, or is invalid.
 func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 	if err := owned(i, w.Dir); err != nil {
 		return err
@@ -117,7 +117,8 @@ func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 	return nil
 }
 
-// fixed returns the error for a changed setting of an existing cluster that cannot be changed.
+// fixed returns the error for a changed setting that is fixed for an existing cluster. The format and args describe the
+// setting that the cluster has.
 func fixed(i *state.Instance, format string, args ...any) error {
 	return fmt.Errorf("%s, which cannot change; delete the instance first with: playground down --instance %s",
 		fmt.Sprintf(format, args...), i.Name)
@@ -191,13 +192,13 @@ func ClusterNames(name string) []string {
 	return names
 }
 
-// HasFakeNodes reports whether a cluster of an instance has fake nodes.
+// HasFakeNodes reports whether any cluster of the instance with the given name has fake nodes, which kwok simulates.
 func HasFakeNodes(name string) bool {
 	i, err := state.Load(name)
 	return err == nil && slices.ContainsFunc(i.Clusters, func(c *state.Cluster) bool { return c.FakeNodes > 0 })
 }
 
-// HasNetworkPolicies reports whether a cluster of an instance enforces NetworkPolicies.
+// HasNetworkPolicies reports whether any cluster of the instance with the given name enforces NetworkPolicies.
 func HasNetworkPolicies(name string) bool {
 	i, err := state.Load(name)
 	return err == nil && slices.ContainsFunc(i.Clusters, func(c *state.Cluster) bool { return c.NetworkPolicies })

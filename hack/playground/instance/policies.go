@@ -11,8 +11,8 @@ import (
 )
 
 // policies starts the policy engine on all nodes of a cluster that enforces NetworkPolicies, and waits until it applies
-// them. If remove is set, and the cluster does not enforce NetworkPolicies, it stops the policy engine, and deletes
-// what is left of it. The nodes must be Ready.
+// them. In any other cluster, if remove is set, it stops the policy engine, and deletes its iptables chains, its ipsets
+// and its permissions. The nodes must be Ready.
 func (u *up) policies(ctx context.Context, c *cluster.Cluster, remove bool) error {
 	switch {
 	case c.NetworkPolicies:
