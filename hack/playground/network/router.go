@@ -15,10 +15,11 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// hostLinkPeer is the router's end of its link to the root network namespace.
+// hostLinkPeer is the name, in the network namespace of the router, of its link to the root network namespace.
 const hostLinkPeer = "host"
 
-// SetUpRouter ensures that the router has its bridges, its link to the host, its routes and its packet filter.
+// SetUpRouter ensures that the router has its bridges, its link to the root network namespace, its routes and its
+// packet filter.
 func SetUpRouter(ctx context.Context, i *state.Instance) error {
 	err := sandbox.Enter(i.Router, false, func() error {
 		if err := bringUp("lo", netip.Prefix{}); err != nil {
