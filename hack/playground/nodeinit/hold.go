@@ -20,9 +20,9 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, ",") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
-// hold prepares the Linux namespaces of a node, prints ready, and keeps the namespaces until this process is
-// terminated. It starts to do so when it reads a line, which the parent process writes after it recorded this process.
-// If the parent ends without writing the line, hold fails.
+// hold reads a line from its standard input, which the parent process writes after it recorded this process. Then it
+// prepares the Linux namespaces of a node, prints ready, and keeps the namespaces until this process is terminated. If
+// the parent ends without writing the line, hold fails.
 func hold(args []string) error {
 	var covers, keeps list
 	flags := flag.NewFlagSet("hold", flag.ContinueOnError)
@@ -34,7 +34,7 @@ func hold(args []string) error {
 		return err
 	}
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
-		return fmt.Errorf("waiting for the record of this process: %w", err)
+		return fmt.Errorf("waiting until the parent process has recorded this process: %w", err)
 	}
 	if *hostname != "" {
 		if err := unix.Sethostname([]byte(*hostname)); err != nil {
@@ -51,8 +51,9 @@ func hold(args []string) error {
 	return nil
 }
 
-// mounts mounts directories of the node at the paths that Kubernetes and containerd use, in the mount namespace
-// of the node. The mounts end with the last process of the node.
+// mounts mounts directories, in the mount namespace of the node, over the paths that Kubernetes and containerd use.
+// Each cover is TARGET=SOURCE; without a SOURCE, a tmpfs is mounted at TARGET. The directories in keeps stay visible
+// below a TARGET. The mounts end with the last process of the node.
 func mounts(covers, keeps []string) error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE); err != nil {
 		return err
