@@ -98,7 +98,8 @@ type Daemon struct {
 	Spec string
 }
 
-// Daemons returns the running daemons of a sandbox by name. It reads /proc, as a record could be outdated.
+// Daemons returns the running daemons by name, of the sandbox whose first process is holder. It reads /proc, as a
+// record could be outdated.
 func Daemons(holder state.Process) (map[string]Daemon, error) {
 	if !Alive(holder) {
 		return nil, nil
@@ -132,8 +133,8 @@ func Daemons(holder state.Process) (map[string]Daemon, error) {
 	return daemons, nil
 }
 
-// specVariable is the environment variable with the name and the Spec of a process that Spawn started. Children
-// inherit the variable, so that the name is compared with the name of the process.
+// specVariable is the environment variable with the name and the Spec of a process that Spawn started. Children inherit
+// the variable: a process is the daemon only if its own name is the name in the variable.
 const specVariable = "PLAYGROUND_DAEMON"
 
 func spawned(pid int) (name, spec string, ok bool) {

@@ -34,7 +34,7 @@ type Config struct {
 	Covers   []Cover
 	// Keeps are directories to keep visible if a cover hides them.
 	Keeps []string
-	// Log is the file for the output of the holder.
+	// Log is the file for the output of the sandbox's first process.
 	Log string
 }
 
@@ -44,7 +44,7 @@ type Cover struct{ Target, Source string }
 // Path is the search path of daemons. Directories in Path of the Command precede it.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Start starts a sandbox. Before the sandbox changes anything, Start calls record with the holder, and ends the
+// Start starts a sandbox. Before the sandbox changes anything, Start calls record with its first process, and ends the
 // sandbox if record fails.
 func Start(config Config, record func(state.Process) error) error {
 	log, err := openLog(config.Log)
@@ -93,7 +93,7 @@ func Start(config Config, record func(state.Process) error) error {
 	if err == nil {
 		_, err = bufio.NewReader(stdout).ReadString('\n')
 		if err != nil {
-			err = fmt.Errorf("starting sandbox %s: its holder ended; see %s", config.Owner, config.Log)
+			err = fmt.Errorf("starting sandbox %s: its first process ended; see %s", config.Owner, config.Log)
 		}
 	}
 	if err != nil {
@@ -107,8 +107,8 @@ func Start(config Config, record func(state.Process) error) error {
 	return nil
 }
 
-// Enter calls f on a thread in the network namespace of the holder. If all is set, the thread is in the mount,
-// PID, UTS and IPC namespaces of the holder, too. The thread ends after the call.
+// Enter calls f on a thread in the network namespace of the sandbox whose first process is holder. If all is set, the
+// thread is in the mount, PID, UTS and IPC namespaces of the sandbox, too. The thread ends after the call.
 func Enter(holder state.Process, all bool, f func() error) error {
 	names := []string{"net"}
 	if all {
@@ -120,7 +120,7 @@ func Enter(holder state.Process, all bool, f func() error) error {
 		runtime.LockOSThread()
 		result <- func() error {
 			if !Alive(holder) {
-				return fmt.Errorf("entering namespaces: their holder, process %d, has ended", holder.PID)
+				return fmt.Errorf("entering namespaces: their first process, with PID %d, has ended", holder.PID)
 			}
 			var fds []int
 			defer func() {
