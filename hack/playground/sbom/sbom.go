@@ -27,8 +27,9 @@ import (
 	"liqo.io/federation/hack/playground/image"
 )
 
-// FromArchive returns the document in JSON about the image in a docker archive, with its time of creation. It fails
-// unless the archive has one image with a tag, and the entry point of the image is a Go program.
+// FromArchive returns an SPDX document in JSON that lists the contents of the image in a docker archive. The document
+// has created as its time of creation. FromArchive fails unless the archive has one image with a tag, and the entry
+// point of the image is a Go program.
 func FromArchive(archive string, created time.Time) ([]byte, error) {
 	described, err := image.Read(archive)
 	if err != nil {

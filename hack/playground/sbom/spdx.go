@@ -75,7 +75,7 @@ func newDocument(name string, created time.Time, main element) *document {
 	return d
 }
 
-// add adds packages, and the relationship of another element to each of them.
+// add adds packages and, for each of them, the relationship of the element with this ID to the package.
 func (d *document) add(id, relation string, packages ...element) {
 	for _, p := range packages {
 		d.Packages = append(d.Packages, p)
