@@ -93,8 +93,8 @@ var layers = []struct {
 	{"test", []string{"apiserver", "controllers", "generated", "hack/tools/pages", "netagent", "registry"}},
 }
 
-// sides are the folders of controllers, each for one side of a peering or for both sides
-// alike. A side imports no other side but those in its list.
+// sides are the folders of controllers, each for one side of a peering or for both sides alike. A side may import only
+// those other sides that its list (may) names.
 var sides = []struct {
 	path string
 	may  []string
@@ -277,8 +277,8 @@ func restConfigLiterals(file *ast.File) []token.Pos {
 	return found
 }
 
-// within reports whether a path matches a pattern: it is equal to it or, if the pattern ends in
-// "/...", below it.
+// within reports whether a path is the one in the pattern. If the pattern ends in "/...", any path below it matches,
+// too.
 func within(path, pattern string) bool {
 	root, tree := strings.CutSuffix(pattern, "/...")
 	return path == root || tree && strings.HasPrefix(path, root+"/")

@@ -16,7 +16,8 @@ const (
 	Run = "sh run"
 	// External marks commands that need a cloud or another system.
 	External = "sh external"
-	// Example marks commands with values or for a state that only their reader has.
+	// Example marks commands that need values or a state that only the reader of the page has, and commands for
+	// developers.
 	Example = "sh example"
 )
 
