@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// debounce is the time between a change and the pass for it, during which further changes are collected.
+	// debounce is the time between a change and the pass of the Loop for it, during which further changes are
+	// collected.
 	debounce = 20 * time.Millisecond
 	// firstRetry is the delay after a failed pass. It doubles with each failure, up to longestRetry.
 	firstRetry   = 200 * time.Millisecond

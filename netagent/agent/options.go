@@ -37,7 +37,8 @@ type Options struct {
 	MTU int
 	// Port is the UDP port of the gateways.
 	Port int
-	// Resync is the time between passes while nothing changes.
+	// Resync is the time between two comparisons of the node's kernel with the state computed from the API objects,
+	// while nothing changes.
 	Resync time.Duration
 	// Listen is the loopback address that serves probes and metrics; empty serves none.
 	Listen string
