@@ -72,8 +72,8 @@ func staleTranslations(meant, found, now effects) []kernel.Translation {
 	return stale
 }
 
-// effect is a rule that packets can reach, and the range (with) that contains their source or destination; the zero
-// range means all packets. A rule that no jump leads to has no effect.
+// effect is a rule that packets can reach, and the range (with) that contains their source or destination; if the range
+// is not valid, all packets can reach the rule. A rule that no jump leads to has no effect.
 type effect struct {
 	chain, rule string
 	with        netip.Prefix
@@ -81,8 +81,9 @@ type effect struct {
 
 type effects map[effect]bool
 
-// effectsOf returns the effects of the rules in all chains that jumps lead to. An inner chain of a tree counts as
-// the chain at the root, as the position of a rule in the tree does not matter.
+// effectsOf returns the effects of the rules in all chains that jumps lead to. A rule in a chain with TreeChainPrefix
+// counts as a rule of the chain whose rules the tree distributes, because the position of a rule in the tree does not
+// matter.
 func effectsOf(chains []model.Chain, jumps []model.Jump) effects {
 	rules := make(map[string][]string, len(chains))
 	for _, c := range chains {
@@ -145,8 +146,8 @@ func union(some, others []netip.Prefix) []netip.Prefix {
 	return slices.Compact(all)
 }
 
-// translated returns the addresses into which a rule translates. A rule that accepts packets keeps their
-// addresses.
+// translated returns the addresses that packets have after a rule: those into which the rule translates or, if it
+// accepts packets unchanged, the sources that it matches. It returns false if the rule names none.
 func translated(rule string) (netip.Prefix, bool) {
 	if target, _ := wordAfter(rule, "-j"); target == "ACCEPT" {
 		return prefixAfter(rule, "-s")
@@ -154,8 +155,8 @@ func translated(rule string) (netip.Prefix, bool) {
 	return prefixAfter(rule, "--to", "--to-source", "--to-destination")
 }
 
-// untranslated returns the addresses that a rule translates: all addresses of the family if the rule has no
-// range.
+// untranslated returns the addresses that a rule translates: the range that it matches, or all addresses of the family
+// if it matches none. It returns false if the rule does not translate.
 func untranslated(rule string) (netip.Prefix, bool) {
 	to, ok := prefixAfter(rule, "--to", "--to-source", "--to-destination")
 	if !ok {
