@@ -70,7 +70,8 @@ func (l *connections) allow(peers []netip.Addr) {
 }
 
 // add records a connection of a peer until the caller calls remove. It fails with errUnknown if the peer is not
-// allowed, and with errTooMany or errTooFast if a limit is exceeded.
+// allowed, with errTooMany if the number of connections exceeds maxPerPeer or maxTotal, and with errTooFast if their
+// rate exceeds newPerSecond and newBurst.
 func (l *connections) add(peer netip.Addr, c net.Conn) (remove func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

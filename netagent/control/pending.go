@@ -21,8 +21,8 @@ type pendingClients struct {
 	count map[string]int
 }
 
-// track processes a state change of a client connection. It closes a new connection if its source has too many
-// pending ones.
+// track processes a state change of a client connection. It closes a new connection if more than maxPendingPerSource
+// connections from its source are not connected to a destination yet.
 func (a *pendingClients) track(conn net.Conn, state http.ConnState) {
 	from := reviewlimit.SourceOf(conn.RemoteAddr().String())
 	a.mu.Lock()
