@@ -99,7 +99,8 @@ func withPortHint(err error, protocol string, port int, setting string) error {
 	return fmt.Errorf("%w: %s", err, text)
 }
 
-// beacon opens the socket at which the other gateways of the local cluster probe this one.
+// beacon opens the socket at which the other gateways of the local cluster probe this one, and returns the function
+// that replies to them.
 func (g *Gateway) beacon(ctx context.Context) (serve func() error, err error) {
 	self, err := g.address(g.options.NodeName)
 	if err != nil {
@@ -116,7 +117,8 @@ func (g *Gateway) beacon(ctx context.Context) (serve func() error, err error) {
 	return func() error { return probe.Beacon(ctx, conn, g.keys.sharedKeys, g.loop.Healthy) }, nil
 }
 
-// probes opens the sockets from which this gateway probes peers. There is no IPv6 socket if pods have no IPv6.
+// probes opens the sockets from which this gateway probes peers, and returns the function that probes them. There is no
+// IPv6 socket if pods have no IPv6.
 func (g *Gateway) probes(ctx context.Context) (serve func() error, err error) {
 	var conn4, conn6 net.PacketConn
 	if conn4, err = g.inside("udp4", 0); err != nil {
@@ -130,7 +132,8 @@ func (g *Gateway) probes(ctx context.Context) (serve func() error, err error) {
 	return func() error { return g.worker.prober.Run(ctx, conn4, conn6, g.options.ProbeInterval) }, nil
 }
 
-// echo opens the socket at which the gateways of peers probe this one, in one address family.
+// echo returns a function that opens the socket at which the gateways of peers probe this one, in the address family of
+// network (udp4 or udp6), and returns the function that replies to them.
 func (g *Gateway) echo(network string) func(context.Context) (func() error, error) {
 	return func(ctx context.Context) (serve func() error, err error) {
 		conn, err := g.inside(network, model.EchoPort)

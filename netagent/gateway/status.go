@@ -80,7 +80,7 @@ type observation struct {
 	mtu int
 	// refused is the reason for not serving the peer; empty if it is served.
 	refused string
-	// leftOut describes the AddressMappings and the addresses of pods of the peer that are invalid and left out.
+	// leftOut describes the invalid AddressMappings and the invalid addresses in the TunnelReach, which are left out.
 	leftOut []string
 	// failed is the error of configuring the node; empty if the last attempt succeeded.
 	failed string
@@ -98,7 +98,8 @@ type observation struct {
 // and its gateway cannot be probed.
 func controlOnly(te *v1alpha1.TunnelEndpoint) bool { return len(te.Spec.Remote) == 0 }
 
-// recentHandshake reports whether the last handshake is recent enough for a session with the peer.
+// recentHandshake reports whether the last handshake was less than sessionLife ago, so that there is a session with the
+// peer.
 func recentHandshake(t kernel.Traffic, now time.Time) bool {
 	return !t.Handshake.IsZero() && now.Sub(t.Handshake) < sessionLife
 }
@@ -178,7 +179,8 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f observation, now time.Time) v1alpha
 	return s
 }
 
-// loss returns the loss to report, in percent: the measured loss, or the reported one if they differ too little.
+// loss returns the loss to report, in percent: the measured loss if it is 0 or differs from the reported one by
+// lossStep or more, and otherwise the reported one.
 func loss(reported, measured int32) int32 {
 	if measured == 0 || max(reported-measured, measured-reported) >= lossStep {
 		return measured
@@ -208,7 +210,8 @@ func pathOf(probes probe.Result) metav1.Condition {
 	return c
 }
 
-// latency returns the latency to report: the measured latency, or the reported one if they differ too little.
+// latency returns the latency to report: the measured one if it differs from the reported one by latencyLeast and by
+// 1/latencyShare or more, or if one of them is 0, and otherwise the reported one.
 func latency(reported, measured time.Duration) time.Duration {
 	off := (measured - reported).Abs()
 	if reported == 0 || measured == 0 || off*latencyShare >= reported && off >= latencyLeast {

@@ -160,8 +160,8 @@ func (w *worker) removePeers() (writes int, err error) {
 	return 1, w.inner.ChangeTunnel(model.TunnelLink, change)
 }
 
-// probe sets the peers that this gateway probes, and whose probes it replies to: the served peers if it is
-// active, none otherwise.
+// probe adds the served peers to the result. It sets them as the peers that this gateway probes, and to whose probes it
+// replies, if this gateway is active; otherwise it sets no peers.
 func (w *worker) probe(t agent.Translation, result *outcome) {
 	targets := make(map[string]probe.Target)
 	var answered []netip.Addr
