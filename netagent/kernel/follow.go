@@ -23,8 +23,8 @@ import (
 // rules that another program changes at once.
 const followBuffer = 4 << 20
 
-// Follow calls changed whenever an owned link changes, and whenever an owned route, rule or chain is deleted or
-// flushed by any process, until the context ends. The kernel sends no notifications for chains of
+// Follow calls changed whenever a link of the agents changes, and whenever a route, a rule or a chain of the agents is
+// deleted or flushed by any process, until the context ends. The kernel sends no notifications for chains of
 // iptables-legacy. Follow fails if the iptables backend is not known yet, as it would miss changes of chains.
 func (n *Namespace) Follow(ctx context.Context, changed func()) error {
 	b, err := n.backend()
@@ -76,8 +76,8 @@ func (n *Namespace) follow(
 	}
 }
 
-// concernsOwned reports whether a message is about an owned link, route or rule. Added routes and rules are
-// ignored, as this process adds most of them.
+// concernsOwned reports whether a message is about a link of the agents, or about the deletion of one of their routes
+// or rules. Added routes and rules are ignored, as this process adds most of them.
 func concernsOwned(m syscall.NetlinkMessage) bool {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
@@ -93,8 +93,8 @@ func concernsOwned(m syscall.NetlinkMessage) bool {
 	return false
 }
 
-// concernsChains reports whether a message is about an owned chain that was deleted or flushed, or about a rule
-// deleted from a built-in chain, which may be the jump to an owned chain.
+// concernsChains reports whether a message is about a chain of the agents that was deleted or flushed, or about a rule
+// deleted from a built-in chain, which may be the jump to a chain of the agents.
 func concernsChains(m syscall.NetlinkMessage) bool {
 	var chain []byte
 	switch m.Header.Type {

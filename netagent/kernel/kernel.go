@@ -26,7 +26,7 @@ type Kernel interface {
 
 // Links reads and writes network interfaces, with their addresses, neighbours and FDB entries.
 type Links interface {
-	// Links returns the links whose name starts with model.LinkPrefix, without the name of a veth's other end.
+	// Links returns the links whose name starts with model.LinkPrefix. The fields Peer and PeerMAC are empty.
 	Links() ([]Link, error)
 	// AddLink creates a link. The link may be down until SetLink.
 	AddLink(model.Link) error

@@ -78,7 +78,7 @@ func (n *Namespace) AddLink(l model.Link) error {
 	case model.WireGuard:
 		return n.addTunnel(l)
 	default:
-		return fmt.Errorf("creating link %s: a %s is created with another link", l.Name, l.Kind)
+		return fmt.Errorf("creating link %s: a %s is created together with its veth", l.Name, l.Kind)
 	}
 	if err := n.handle.LinkAdd(link); err != nil {
 		return fmt.Errorf("creating link %s of kind %s: %w", l.Name, l.Kind, withHint(err, n.linkHints(l)...))

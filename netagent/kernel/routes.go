@@ -122,7 +122,7 @@ func (n *Namespace) Rules() ([]model.Rule, error) {
 	for f, family := range families {
 		var all []netlink.Rule
 		if err := retry(func() (err error) { all, err = n.handle.RuleList(family); return err }); err != nil {
-			return nil, fmt.Errorf("listing rules: %w", err)
+			return nil, fmt.Errorf("listing routing rules: %w", err)
 		}
 		for _, r := range all {
 			if r.Protocol == model.RouteProtocol {
@@ -164,7 +164,8 @@ func (n *Namespace) rule(doing string, r model.Rule, do func(*netlink.Rule) erro
 		rule.IPProto, rule.Sport = unix.IPPROTO_UDP, netlink.NewRulePortRange(uint16(r.Port), uint16(r.Port))
 	}
 	if err := do(rule); err != nil {
-		return fmt.Errorf("%s the %s rule %d to table %d: %w", doing, r.Family, r.Priority, r.Table, err)
+		return fmt.Errorf("%s the %s routing rule with priority %d and table %d: %w",
+			doing, r.Family, r.Priority, r.Table, err)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (k *Kernel) AddLink(l model.Link) error {
 		case model.Veth:
 			k.Inner.links[l.Peer] = kernel.Link{Link: model.Link{Name: l.Peer, Kind: model.VethEnd, MTU: l.MTU, MAC: l.PeerMAC}}
 		case model.VethEnd:
-			return fmt.Errorf("creating link %s: a %s is created with another link", l.Name, l.Kind)
+			return fmt.Errorf("creating link %s: a %s is created together with its veth", l.Name, l.Kind)
 		case model.WireGuard:
 			k.tunnels[l.Name] = model.Tunnel{Link: l.Name}
 		}
