@@ -16,8 +16,8 @@ const (
 	maxPeerCIDRs    = 64
 	maxPeerMappings = 10000
 	maxReachable    = 10000
-	// maxPorts bounds the ports of one mapping. It must be less than maxRules, as all rules for one address are
-	// in one chain.
+	// maxPorts bounds the ports of one mapping. It must be less than maxRules, as all rules for one address are in one
+	// chain.
 	maxPorts = maxRules / 2
 	minMTU   = 1280
 	maxMTU   = 65535
@@ -249,7 +249,8 @@ func checkLocal(p Peer) error {
 	for _, m := range p.Mappings {
 		for _, a := range []netip.Addr{m.Seen, m.Target} {
 			if !a.IsValid() || a.Zone() != "" || a.Is4In6() || checkPrefix(host(a)) != nil {
-				return fmt.Errorf("the mapping of %s to %s is not between host addresses", m.Seen, m.Target)
+				return fmt.Errorf("the mapping of %s to %s has an address that is malformed, IPv4-mapped, "+
+					"or in a range that no cluster may announce", m.Seen, m.Target)
 			}
 		}
 		if m.Seen.Is4() != m.Target.Is4() {
@@ -316,9 +317,10 @@ func newClaims(in Input) *claims {
 	return t
 }
 
-// checkEndpoint returns an error if the endpoint that a peer announces is an address of a local node or in the local
-// pod CIDRs or Virtual: a peer must not direct the gateway's packets to a local program. Other addresses in Reserved
-// are valid, because the nodes of the peer may be in the same network. A learned endpoint is always valid.
+// checkEndpoint returns an error if the endpoint that a peer announces is an address of a local node or in
+// Input.PodCIDRs or Input.Virtual: a peer must not direct the gateway's packets to a local program. Other addresses in
+// Input.Reserved are valid, because the nodes of the peer may be in the same network. A learned endpoint is always
+// valid.
 func (t *claims) checkEndpoint(p Peer) error {
 	if !p.Endpoint.IsValid() || p.EndpointLearned {
 		return nil

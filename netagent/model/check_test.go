@@ -101,12 +101,12 @@ func TestInvalidPeerIsRefusedWithoutAffectingOthers(t *testing.T) {
 		{
 			"a mapping to loopback",
 			func(p *Peer) { p.Mappings = []Mapping{{Seen: addr("10.80.0.9"), Target: addr("127.0.0.1")}} },
-			"not between host addresses",
+			"in a range that no cluster may announce",
 		},
 		{
 			"a mapping to the metadata service",
 			func(p *Peer) { p.Mappings = []Mapping{{Seen: addr("10.80.0.9"), Target: addr("169.254.169.254")}} },
-			"not between host addresses",
+			"in a range that no cluster may announce",
 		},
 		{
 			"a mapping across families",

@@ -25,9 +25,10 @@ const (
 	TunnelLink  = "liqo.wg"      // in the gateway's namespace, to the peers
 )
 
-// Marks by which the agents recognize the objects that they own. They never change other objects.
+// Numbers and prefixes by which the agents recognize the objects that they own. They never change other objects.
 const (
-	// RouteProtocol is the protocol ID of owned routes and rules. No program in the list of iproute2 uses it.
+	// RouteProtocol is the protocol ID of the agents' routes and routing rules. No program in the list of iproute2 uses
+	// it.
 	RouteProtocol = 58
 	// MainTable is the kernel's main table, which the agents own in the gateway's namespace only.
 	MainTable = 254
@@ -35,10 +36,10 @@ const (
 	// other nodes.
 	PeersTable = 5872
 	NodesTable = 5873
-	// Owned rules have the priorities RulePriority-1, RulePriority and RulePriority+1, which come before the
-	// source-based rules of the known CNIs.
+	// RulePriority is the priority of the agents' routing rules; some have RulePriority-1 or RulePriority+1. They come
+	// before the source-based rules of the known CNIs.
 	RulePriority = 480
-	// ChainPrefix is the prefix of the names of all owned chains.
+	// ChainPrefix is the prefix of the names of all chains of the agents.
 	ChainPrefix = "LIQO-"
 )
 
@@ -71,8 +72,8 @@ var (
 
 // Addresses of the gateway itself in its network namespace. They differ from the addresses by which peers reach the
 // gateway: if two clusters remap each other to the same range, the address by which the peer reaches this gateway is
-// also the address of the peer's gateway. Peers cannot announce them, as they are link-local or in the discard prefix
-// of RFC 6666.
+// also the address of the peer's gateway. Peers cannot announce ranges with these addresses, as they are link-local or
+// in the discard prefix of RFC 6666.
 var (
 	gatewaySelf4 = netip.AddrFrom4([4]byte{169, 254, 58, 3})
 	gatewaySelf6 = netip.MustParseAddr("100::6c71:3")

@@ -59,10 +59,11 @@ func RouteAgent(in Input) (State, []Refusal, error) {
 	return s, refused, nil
 }
 
-// bypassRules returns rules by which WireGuard's own UDP packets skip the owned rules and never enter the tunnel:
-// the endpoint of a peer may be in the CIDRs of another peer. They do not match packets of pods. IPv4 needs a
-// rule per node address, too: the reverse path filter looks up the path of a reply by the node's source address,
-// without the loopback interface.
+// bypassRules returns rules by which WireGuard's own UDP packets skip the rule for PeersTable, so that they never enter
+// the tunnel: the endpoint of a peer may be in the CIDRs of another peer. The first rule matches packets that the node
+// itself sends (interface lo) from WireGuard's port, so it does not match packets of pods. IPv4 needs a rule per node
+// address, too: the lookup of the reverse path filter for a reply has the node's address as source, but not lo as
+// interface, so the first rule does not match it.
 func (v *view) bypassRules(f Family) []Rule {
 	next := RulePriority + 1
 	rules := []Rule{{Family: f, Priority: RulePriority - 1, Goto: next, From: loopback, Port: v.in.Port}}
@@ -237,7 +238,8 @@ func (n Node) address(f Family) netip.Addr {
 	return netip.Addr{}
 }
 
-// overlayHop returns the next hop for packets to a node on the overlay.
+// overlayHop returns the next hop for packets to a node on the overlay: its IPv4 address, or for IPv6 the link-local
+// address of its MAC on the overlay.
 func overlayHop(n Node, f Family) netip.Addr {
 	if f == IPv4 {
 		return n.address(IPv4)
@@ -245,7 +247,8 @@ func overlayHop(n Node, f Family) netip.Addr {
 	return linkLocal(nodeMAC(n.Name))
 }
 
-// vethHop returns the next hop for packets to one end of the veth pair.
+// vethHop returns the next hop for packets to the end of the veth pair with this MAC: hop for IPv4, and the link-local
+// address of the MAC for IPv6.
 func vethHop(hop netip.Addr, mac MAC, f Family) netip.Addr {
 	if f == IPv4 {
 		return hop

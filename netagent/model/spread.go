@@ -31,10 +31,10 @@ type branch struct {
 	match  string
 }
 
-// addTree adds a rule for each branch to the chain. The ranges of two branches must be disjoint or equal, and only
-// a few of them may be equal, because rules of equal ranges are all in one chain. The format renders a range as a
-// match, for example "-s %s". Up to maxRules rules are added to the chain itself. More rules are distributed over
-// a tree of chains, by the bits of their addresses, so that no packet is compared with thousands of rules. addTree
+// addTree adds a rule for each branch to the chain. The ranges of two branches must be disjoint or equal. At most
+// maxRules branches should have the same range, because their rules are all in one chain. The format renders a range as
+// a match, for example "-s %s". Up to maxRules rules are added to the chain itself. More rules are distributed over a
+// tree of chains, by the bits of their addresses, so that no packet is compared with thousands of rules. addTree
 // returns the additional chains. A packet that matches no branch returns to the chain.
 func (c *Chain) addTree(format string, branches []branch) (further []Chain) {
 	if len(branches) > maxRules {

@@ -170,7 +170,7 @@ type Chain struct {
 	Rules  []string
 }
 
-// Jump is a rule that jumps from a built-in chain of iptables (Base) to an owned chain.
+// Jump is a rule that jumps from a built-in chain of iptables (Base) to a chain of the agents.
 type Jump struct {
 	Family Family
 	Table  string
