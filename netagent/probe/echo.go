@@ -55,7 +55,7 @@ func (e *Echo) Allow(peers []netip.Addr) {
 }
 
 // reply returns the reply to a message; nil if the message is malformed or from an unknown source, or the source
-// exceeds the limit of replies.
+// exceeds repliesPerSecond and replyBurst.
 func (e *Echo) reply(message []byte, from netip.Addr) []byte {
 	if len(message) < echoSize || !bytes.HasPrefix(message, echoRequest) {
 		return nil

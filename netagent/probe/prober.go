@@ -41,9 +41,10 @@ const (
 type Result struct {
 	// Connected reports whether the peer replies. It is valid only if Known is set.
 	Connected, Known bool
-	// Latency is the median latency of the latest replies; 0 before the second one.
+	// Latency is the median latency of the last replies, at most window; 0 before the second one.
 	Latency time.Duration
-	// Loss is the share of the latest probes that were lost, in percent; 0 while the peer is not connected.
+	// Loss is the number of lost probes among the last ones, in percent of lossWindow; 0 while the peer is not
+	// connected.
 	Loss int
 	// MTU is the size of the largest packets that are probed, in bytes. PathMTU is the size of the largest packets that
 	// pass, in bytes, 0 if none do. PathMTU is valid only if PathMTUKnown is set.
@@ -53,7 +54,7 @@ type Result struct {
 
 // Prober probes the gateways of peers through the tunnel.
 type Prober struct {
-	// OnReply is called for each reply, and OnLoss for each lost probe, with the name of the peer.
+	// OnReply is called for each reply, with the name of the peer and the latency, and OnLoss for each lost probe.
 	OnReply func(name string, took time.Duration)
 	OnLoss  func(name string)
 
@@ -256,8 +257,8 @@ func (p *Prober) nextProbe(name string) []byte {
 	return append(bytes.Clone(echoRequest), nonce[:]...)
 }
 
-// nextLargeProbe returns the next probe of a peer's path MTU; nil if none is due. Call it after nextProbe. The
-// previous large probe counts as lost if it has no reply, and the small probe sent together with it has one.
+// nextLargeProbe returns the next probe of a peer's path MTU; nil if none is due. Call it after nextProbe. The previous
+// large probe counts as lost if it has no reply although the small probe sent together with it has one.
 func (p *Prober) nextLargeProbe(name string, now time.Time) []byte {
 	var nonce [8]byte
 	if _, err := rand.Read(nonce[:]); err != nil {
