@@ -213,7 +213,7 @@ func (w *worker) end() error {
 	return w.tidy()
 }
 
-// tidy removes the objects that a gateway left on a node, if there are any.
+// tidy removes the objects that a gateway left on a node, if the gateway's network namespace still exists at path.
 func tidy(node *kernel.Namespace, path string) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil
