@@ -123,7 +123,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return useError{fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())}
 }
 
-// use returns a check of positional arguments that fails with a useError.
+// use returns a check that accepts the same positional arguments as the given one, and otherwise fails with a useError.
 func use(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
