@@ -103,8 +103,8 @@ func remove(ctx context.Context, i *state.Instance) error {
 	return forget(ctx, i)
 }
 
-// forget deletes the record of an instance. If no other record exists, it also deletes the control group of all
-// instances, and restores the kernel limit that raiseLimits changed.
+// forget deletes the record of an instance. If no other record exists, it also deletes the control group that all
+// instances share, and restores the kernel limit that raiseLimits changed.
 func forget(ctx context.Context, i *state.Instance) error {
 	if err := i.Forget(); err != nil {
 		return err

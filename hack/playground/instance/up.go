@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Up starts clusters, with all nodes and daemons that do not run yet. It can be called again after an
-// interruption.
+// Up adds the clusters of w to the instance, and starts all nodes and daemons of the instance that do not run yet. It
+// restarts daemons whose Spec has changed. It can be called again after an interruption.
 func Up(ctx context.Context, w Want, tools *build.Set, steps *Steps) error {
 	images, err := cluster.BaseImages(ctx, tools)
 	if err != nil {
@@ -60,7 +60,8 @@ type up struct {
 	mu sync.Mutex
 }
 
-// reserve writes names and addresses of the clusters and nodes into the record.
+// reserve writes names and addresses of the clusters and nodes into the record, and returns the instance. Before that
+// it deletes an abandoned instance, and it raises the kernel limits.
 func reserve(ctx context.Context, w Want) (*state.Instance, error) {
 	unlock, err := lockMachine(ctx)
 	if err != nil {
