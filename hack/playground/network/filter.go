@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Filter sets the packet filter of the router. The router forwards packets between addresses of nodes, unless the
-// traffic between their clusters is cut, and drops all other packets.
+// Filter sets the packet filter of the router. The router forwards packets between addresses of nodes and of this
+// machine, unless the traffic between two clusters is cut, and drops all other packets.
 func Filter(ctx context.Context, i *state.Instance) error {
 	return apply(ctx, i.Router, routerRules(i))
 }
@@ -38,8 +38,8 @@ func routerRules(i *state.Instance) string {
 	return b.String()
 }
 
-// masquerade replaces the source of packets from pods to other clusters by the address of their node, unless
-// iptables on the node has replaced it already.
+// masquerade replaces the source of packets from pods to addresses outside of the cluster's pod CIDR by the address of
+// their node, unless iptables on the node has replaced it already.
 func masquerade(ctx context.Context, n *state.Node, pods netip.Prefix) error {
 	return apply(ctx, n.Holder, fmt.Sprintf(
 		"chain postrouting {\ntype nat hook postrouting priority srcnat + 1;\nip saddr %s ip daddr != %s masquerade\n}\n",
