@@ -181,7 +181,8 @@ func (c Command) Spec() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:12]), nil
 }
 
-// Spawn starts a daemon in the sandbox. The daemon runs on when this process ends.
+// Spawn starts a daemon in the sandbox whose first process is holder. init is the path of the nodeinit program. The
+// daemon runs on when this process ends.
 func Spawn(ctx context.Context, holder state.Process, init string, c Command) error {
 	spec, err := c.Spec()
 	if err != nil {
