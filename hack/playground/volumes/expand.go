@@ -126,8 +126,8 @@ func expanding(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Status.Phase == corev1.ClaimBound && request.Cmp(capacity) > 0
 }
 
-// capacityPatch returns a merge patch that sets the capacity in the spec of a volume, or in the status of a
-// claim.
+// capacityPatch returns a merge patch that sets the capacity in a part of an object: the spec of a volume, or the
+// status of a claim.
 func capacityPatch(part string, size resource.Quantity) ([]byte, error) {
 	capacity := corev1.ResourceList{corev1.ResourceStorage: size}
 	patch, err := json.Marshal(map[string]any{part: map[string]any{"capacity": capacity}})

@@ -79,7 +79,7 @@ func (p *provisioner) Provision(
 	}
 	// Pods that mount the volume may run as any user.
 	if err := os.Chmod(path, 0o777); err != nil {
-		return nil, controller.ProvisioningFinished, fmt.Errorf("opening directory of volume to all users: %w", err)
+		return nil, controller.ProvisioningFinished, fmt.Errorf("making directory of volume writable for all users: %w", err)
 	}
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: o.PVName},
