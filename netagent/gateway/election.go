@@ -29,9 +29,9 @@ const (
 	leaseDuration = 15 * time.Second
 	// renewInterval is the interval at which the holder renews the Lease.
 	renewInterval = 5 * time.Second
-	// unhealthyRenewal is how long an unhealthy holder waits before it renews the Lease, and unhealthyAcquire how
-	// long an unhealthy standby gateway waits before it acquires the Lease. Renewal is sooner, so that unhealthy
-	// gateways do not alternate, and the controllers do not report the Lease as expired.
+	// unhealthyRenewal is how long an unhealthy holder waits before it renews the Lease, and unhealthyAcquire how long
+	// an unhealthy standby gateway waits before it acquires the Lease. Renewal is sooner, so that unhealthy gateways do
+	// not alternate. It is also sooner than the 40 seconds after which the controllers report the Lease as expired.
 	unhealthyRenewal = 2 * leaseDuration
 	unhealthyAcquire = 3 * leaseDuration
 	// holderProbeInterval is the interval at which standby gateways probe the holder. After maxMissed consecutive
@@ -59,7 +59,7 @@ type Election struct {
 	// healthy one. If all gateways are unhealthy, for example by a cause common to all nodes, one of them holds
 	// the Lease nevertheless.
 	Healthy func() bool
-	// OnChange is called when another gateway becomes active.
+	// OnChange is called when the Lease has a new holder, which may be this gateway.
 	OnChange func()
 	Clock    clock.Clock
 

@@ -28,8 +28,8 @@ type keyring struct {
 	shared []probe.Key
 }
 
-// read returns the private key from the Secret if there was one, and otherwise from the file, which it reads. It
-// fails if the file contains no key.
+// read returns the private key from the Secret if there was one, and otherwise from the file, which it reads. It fails
+// if the file cannot be read or contains no key.
 func (k *keyring) read() (model.PrivateKey, error) {
 	k.mu.Lock()
 	current, fromSecret := k.current, k.fromSecret

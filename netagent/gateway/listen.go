@@ -32,8 +32,8 @@ type listeners struct {
 	failing map[string]error // by the client that the server is for
 }
 
-// run listens and serves until the context ends. It retries after a failure, and Err returns the failure
-// meanwhile.
+// run listens and serves until the context ends. It retries after a failure, and Err returns the failure meanwhile,
+// with client as the description of the clients that the server is for.
 func (l *listeners) run(
 	ctx context.Context,
 	client string,

@@ -70,8 +70,8 @@ type controlTarget struct {
 	control model.Control
 }
 
-// pass applies the state computed from the API objects to the kernel. It does nothing before any gateway was
-// active for the first time.
+// pass applies the state computed from the API objects to the kernel. It does nothing as long as no gateway has been
+// active yet.
 func (w *worker) pass(ctx context.Context) error {
 	began := time.Now()
 	active := w.active()
@@ -204,7 +204,7 @@ func probeTargets(p model.Peer) []probe.Target {
 	return targets
 }
 
-// outcome returns the result of the last pass.
+// outcome returns the result of the last pass that applied a state, with the error of the last pass.
 func (w *worker) outcome() outcome {
 	w.mu.Lock()
 	defer w.mu.Unlock()
