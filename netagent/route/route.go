@@ -81,8 +81,9 @@ func New(options *agent.Options, kube kubernetes.Interface, federation versioned
 	return a, nil
 }
 
-// Run runs the agent until the context ends. The node is left as it is, so that packets are still routed, unless
-// the DaemonSet was deleted: Run then removes everything that the agent created.
+// Run runs the agent until the context ends. The node is left as it is, so that packets are still routed, unless the
+// DaemonSet was deleted: Run then removes everything that the agent created, and what a gateway that no longer runs
+// left on the node.
 func (a *Agent) Run(ctx context.Context) error {
 	// The watch continues after the context ends, to detect that the DaemonSet is deleted.
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
@@ -141,8 +142,8 @@ func (w *worker) observe(lease *coordinationv1.Lease) bool {
 	return changed
 }
 
-// pass applies the state computed from the API objects to the kernel. It does nothing before any gateway was
-// active for the first time.
+// pass applies the state computed from the API objects to the kernel. It does nothing as long as no gateway has been
+// active yet.
 func (w *worker) pass(ctx context.Context) error {
 	began := w.clock.Now()
 	w.mu.Lock()
