@@ -98,7 +98,8 @@ type request struct {
 	round int
 }
 
-// Set sets the peers to probe, by name. A peer whose addresses have not changed keeps its result.
+// Set sets the peers to probe, by name. A peer whose addresses have not changed keeps its result, except for the path
+// MTU if Target.MTU has changed.
 func (p *Prober) Set(peers map[string]Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
