@@ -228,7 +228,8 @@ func key(t tool, module string) string {
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// moduleHash returns a hash of the requirements and of the Go files in a module.
+// moduleHash returns a hash of the requirements of a module, and of the Go files in its root directory and in
+// ownPrograms, without tests.
 func moduleHash(dir string) (string, error) {
 	h := sha256.New()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
