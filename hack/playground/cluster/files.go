@@ -44,7 +44,7 @@ func (c *Cluster) LogPath(n *state.Node, daemon string) string {
 	return LogPath(c.Instance, n.Name, daemon)
 }
 
-// LogPath returns the path of the log file of a daemon, of a node or of the router.
+// LogPath returns the path of the log file of a daemon on a node. For the sandbox of the router, node is "router".
 func LogPath(i *state.Instance, node, daemon string) string {
 	return i.Path("logs", node, daemon+".log")
 }

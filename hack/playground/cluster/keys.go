@@ -10,8 +10,8 @@ import (
 
 const masters = "system:masters"
 
-// WriteKeys creates the missing keys, certificates and kubeconfigs of the control plane, and the administrator's
-// kubeconfig.
+// WriteKeys creates the missing keys, certificates and kubeconfigs of all daemons except kubelets, and the
+// administrator's kubeconfig.
 func (c *Cluster) WriteKeys() error {
 	for name, title := range map[string]string{
 		"ca":             "kubernetes",
