@@ -33,8 +33,8 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// Execute runs a command line and returns the exit code: 0 for success, 1 for a failure, 2 for an invalid
-// command line, 130 for an interruption.
+// Execute runs a command line and returns the exit code: 0 for success, 1 for a failure, 2 for an invalid command line,
+// 130 for an interruption, and for an exitCode its value.
 func Execute(ctx context.Context, args []string) int {
 	root := newRoot()
 	root.SetArgs(args)

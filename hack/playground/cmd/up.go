@@ -28,12 +28,13 @@ func newUpWith(c *common, f *upFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [CLUSTER...]",
 		Short: "Start clusters",
-		Long: `up starts the named clusters, and returns when they are ready. It builds missing
-programs first. Without names it starts the clusters of the instance, or rome and
-milan for a new one.
+		Long: `up starts the named clusters and all other clusters of the instance, and returns
+when they are ready. It builds missing programs first. For a new instance, the names
+are rome and milan by default.
 
 Run it again to start nodes and daemons that do not run, and to add clusters and
-nodes. It does not change running ones, but --network-policies starts and stops the
+nodes. It restarts daemons whose program or configuration has changed. It changes no
+setting of an existing cluster, but --network-policies starts and stops the
 enforcement of NetworkPolicies. All clusters have the same pod and Service CIDRs by
 default.`,
 		Example: `  playground up
