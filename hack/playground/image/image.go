@@ -141,8 +141,8 @@ type Archived struct {
 	ID string
 }
 
-// Read returns the tags and the ID of the image in a docker archive. It fails unless the archive has exactly one
-// image.
+// Read returns the tags and the ID of the image in a docker archive. It fails unless the archive has exactly one image,
+// with a tag.
 func Read(path string) (Archived, error) {
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(path) })
 	if err != nil {
