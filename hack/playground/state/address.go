@@ -62,8 +62,8 @@ func overlapping(p netip.Prefix, others []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// CheckCIDRs validates the CIDRs of a cluster. They must be IPv4, disjoint and large enough: each node gets a /24
-// of the pod CIDR.
+// CheckCIDRs validates the CIDRs of a cluster. They must be IPv4, disjoint and large enough: each node gets a /24 of
+// the pod CIDR. The pool must not be part of one of them.
 func CheckCIDRs(cluster string, pods, services, pool netip.Prefix) error {
 	switch {
 	case !pods.IsValid() || !pods.Addr().Is4() || pods.Bits() > 22 || pods != pods.Masked():

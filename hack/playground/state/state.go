@@ -91,7 +91,7 @@ var nameRE = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
 func CheckName(kind, name string) error {
 	if !nameRE.MatchString(name) || name == "bin" {
 		return fmt.Errorf("%s name %q: must have 1 to 20 lower-case letters, digits and dashes, "+
-			"begin with a letter, and not be \"bin\"", kind, name)
+			"begin with a letter, not end with a dash, and not be \"bin\"", kind, name)
 	}
 	return nil
 }
