@@ -27,8 +27,8 @@ func trimAnswer(object any) (any, error) {
 	return object, nil
 }
 
-// answered returns a ShadowVolumeClaim with the fields that the consumer uses. It removes invalid and unbounded values
-// that the provider reported, because local API servers would refuse them in every retry.
+// answered returns a copy of a provider's ShadowVolumeClaim that has only the fields that the consumer uses. It omits
+// invalid and unbounded values, because local API servers would refuse them in every retry.
 func answered(claim *v1alpha1.ShadowVolumeClaim) *v1alpha1.ShadowVolumeClaim {
 	kept := &v1alpha1.ShadowVolumeClaim{
 		TypeMeta: claim.TypeMeta,
@@ -65,7 +65,8 @@ func answered(claim *v1alpha1.ShadowVolumeClaim) *v1alpha1.ShadowVolumeClaim {
 	return kept
 }
 
-// name returns the text if it is a valid name of an object, otherwise empty.
+// name returns the text if it is a DNS-1123 subdomain, which is valid as the name of an object, otherwise the empty
+// string.
 func name(text string) string {
 	if len(validation.IsDNS1123Subdomain(text)) > 0 {
 		return ""

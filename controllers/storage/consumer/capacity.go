@@ -25,15 +25,17 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// refusedFor is the time for which a provider's refusal of a claim lowers its published capacity. Without this limit, a
-// refusal would never end if the provider counts volumes that this cluster does not have, for example retained ones.
+// refusedFor is the time for which the refusal of a claim lowers the published capacity of the provider that refused
+// it. Without this limit, the capacity would remain low if the provider counts volumes that this cluster does not have,
+// for example retained ones.
 const refusedFor = 5 * time.Minute
 
 // Capacity publishes CSIStorageCapacity objects that state how much storage claims of virtual StorageClasses may
 // request on local nodes and on each provider, and the CSIDriver that makes the scheduler read them.
 type Capacity struct {
 	*Config
-	// published reads the CSIStorageCapacity objects and the CSIDriver that this controller created, and no others.
+	// published reads the objects that Capacity publishes: the CSIStorageCapacity objects with the label LabelManagedBy,
+	// and the CSIDriver.
 	published client.Reader
 	clock     clock.PassiveClock
 
@@ -119,9 +121,9 @@ func (c *Capacity) inputs(ctx context.Context) ([]v1alpha1.VirtualNode, map[stri
 	return nodes.Items, usageOf(volumes.Items), nil
 }
 
-// refusals returns the size of the refused claim for each provider, by cluster id, and the time until the first refusal
-// expires, or zero. A refusal ends after refusedFor, or before when the provider's quota changes or a volume is
-// released.
+// refusals returns the size in bytes of the last claim that each provider refused, by the cluster id of the provider,
+// and the time until the next refusal expires, or zero if there is none. A refusal expires after refusedFor, or as soon
+// as the provider's quota changes or this cluster uses less storage of the provider.
 func (c *Capacity) refusals(all []grant) (refused map[string]int64, again time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

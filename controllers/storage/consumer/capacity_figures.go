@@ -38,13 +38,14 @@ type grant struct {
 	refused int64
 }
 
-// usage is how much of a provider's storage this cluster's volumes use, in bytes, and the number of volumes.
+// usage is how much of a provider's storage this cluster's volumes use: the number of volumes, and their size in bytes
+// in total and by StorageClass of the provider.
 type usage struct {
 	claims, storage int64
 	byClass         map[string]int64
 }
 
-// remaining returns how many bytes a claim of a StorageClass of the provider may request.
+// remaining returns how many bytes the next claim of a StorageClass of the provider may request.
 func (g grant) remaining(class string) int64 {
 	left := maxRemoteFigure
 	bound := func(name corev1.ResourceName, used int64) {
@@ -124,8 +125,8 @@ func grants(virtualNodes []v1alpha1.VirtualNode, used map[string]usage, refused 
 	return all
 }
 
-// capacities returns the CSIStorageCapacity objects: for each virtual StorageClass one for all local nodes and one for
-// each provider that has a class for it.
+// capacities returns the CSIStorageCapacity objects: for each virtual StorageClass one for all local nodes, and one for
+// each provider that offers a StorageClass for it.
 func capacities(classes []storagev1.StorageClass, all []grant, namespace string) []*storagev1.CSIStorageCapacity {
 	var wanted []*storagev1.CSIStorageCapacity
 	for i := range classes {
@@ -146,8 +147,8 @@ func capacities(classes []storagev1.StorageClass, all []grant, namespace string)
 	return wanted
 }
 
-// capacity returns the CSIStorageCapacity of a StorageClass on the virtual nodes of a provider. An empty cluster id
-// means the local nodes.
+// capacity returns the CSIStorageCapacity of a virtual StorageClass on the virtual nodes of the provider with this
+// cluster id, or on the local nodes if the id is empty.
 func capacity(class, clusterID string, bytes int64, namespace string) *storagev1.CSIStorageCapacity {
 	topology := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 		Key: v1alpha1.LabelType, Operator: metav1.LabelSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode},

@@ -103,8 +103,9 @@ func newer(a, b *storagev1.StorageClass) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
-// usable returns a refusal for a local StorageClass whose volumes cannot be bound to another claim than the one that
-// they were provisioned for, or nil.
+// usable returns a refusal for a StorageClass that is virtual or has no provisioner, or whose volumes cannot be bound
+// to another claim than the one that they were provisioned for, because the class derives the name of a Secret from the
+// claim. It returns nil for other classes.
 func usable(class *storagev1.StorageClass) error {
 	switch {
 	case isVirtual(class):

@@ -15,7 +15,8 @@ import (
 
 // Reasons of events on claims. Provisioners of Kubernetes use them, too.
 const (
-	// ReasonProvisioning means that the volume is being provisioned; the message names the class and the cluster.
+	// ReasonProvisioning means that the volume is being provisioned; the message names the class and, for a provider, the
+	// cluster, or the selected node if that was deleted and the scheduler selects another one.
 	ReasonProvisioning = "Provisioning"
 	// ReasonProvisioningSucceeded means that the volume exists.
 	ReasonProvisioningSucceeded = "ProvisioningSucceeded"
@@ -24,7 +25,7 @@ const (
 	ReasonProvisioningFailed = "ProvisioningFailed"
 )
 
-// maxNotices is the maximum number of subjects whose last event is kept.
+// maxNotices is the maximum number of subjects, in the sense of recordFor, whose last event is kept.
 const maxNotices = 4096
 
 // notices records events about objects, but not an event that equals the last one about the same subject, so that a
@@ -43,8 +44,8 @@ func (n *notices) record(object client.Object, kind, reason, format string, args
 	n.recordFor(reason, object, kind, reason, format, args...)
 }
 
-// recordFor records an event about an object, unless the last event about the subject is equal. A subject is a part of
-// the object that has a state of its own, for example a claim of a pod.
+// recordFor records an event about an object, unless the last event about the same subject of the object is equal. A
+// subject is a reason, or a part of the object that has a state of its own, for example a claim of a pod.
 func (n *notices) recordFor(subject string, object client.Object, kind, reason, format string, args ...any) {
 	key, text := string(object.GetUID())+subject, kind+reason+fmt.Sprintf(format, args...)
 	if previous, ok := n.last.Get(key); ok && previous == text {

@@ -39,8 +39,8 @@ const (
 const (
 	// ReasonVolumeResizeSuccessful means that the volume on a provider has the requested size.
 	ReasonVolumeResizeSuccessful = "VolumeResizeSuccessful"
-	// ReasonVolumeResizeFailed means that the provider or the class refuses the size. Read the condition
-	// ControllerResizeError of the claim.
+	// ReasonVolumeResizeFailed means that the provider, or the StorageClass of a local volume, refuses the size. Read the
+	// message; for a volume on a provider, the condition ControllerResizeError of the claim has it, too.
 	ReasonVolumeResizeFailed = "VolumeResizeFailed"
 )
 
@@ -145,8 +145,9 @@ func (e *Expander) expandRemote(
 // problem is the reason and the message why a volume is not expanded.
 type problem struct{ reason, message string }
 
-// request updates the size of the ShadowVolumeClaim if the claim requests another one. If the provider refuses or does
-// not respond, it returns a problem and a delay until the retry. It fails for a conflict.
+// request updates the size of the ShadowVolumeClaim to the size that the claim requests. It does not request a smaller
+// size once the volume is expanded. If the provider refuses the size or does not respond, it returns a problem and the
+// delay until the retry. It fails only with a conflict, which is retried at once.
 func (e *Expander) request(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, kept *v1alpha1.ShadowVolumeClaim, at place,
 ) (*problem, ctrl.Result, error) {
@@ -167,7 +168,9 @@ func (e *Expander) request(
 	return &problem{ReasonVolumeResizeFailed, message}, ctrl.Result{RequeueAfter: resizeDelay}, nil
 }
 
-// resizeProblem returns why the provider did not expand the volume, or nil.
+// resizeProblem returns why the provider did not expand the volume, from the condition VolumeResized of the
+// ShadowVolumeClaim; nil if the expansion is in progress or complete. cluster is the name of the provider for the
+// message.
 func resizeProblem(kept *v1alpha1.ShadowVolumeClaim, cluster string) *problem {
 	condition := meta.FindStatusCondition(kept.Status.Conditions, v1alpha1.ConditionVolumeResized)
 	if condition == nil || condition.Status != metav1.ConditionFalse {
@@ -180,7 +183,8 @@ func resizeProblem(kept *v1alpha1.ShadowVolumeClaim, cluster string) *problem {
 	return &problem{remote.Text(condition.Reason), fmt.Sprintf("%s: %s", cluster, remote.Text(condition.Message))}
 }
 
-// report writes the capacity of the volume and the progress or failure of its expansion to the status of the claim.
+// report writes the capacity of the volume and the progress of its expansion to the status of the claim. failed is the
+// reason why the volume is not expanded; nil means that the expansion is in progress or complete.
 func (e *Expander) report(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, failed *problem,
 ) error {

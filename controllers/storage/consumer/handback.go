@@ -33,9 +33,10 @@ func RemoteVolumes(ctx context.Context, reader client.Reader) ([]corev1.Persiste
 }
 
 // HandBack removes the project's storage objects and finalizers from this cluster, before its controllers are
-// uninstalled. It deletes the virtual StorageClass first, so that the controllers create nothing again, then the
-// CSIDriver and the CSIStorageCapacity objects, and at last removes the finalizers of volumes. Local volumes get their
-// own StorageClass and reclaim policy back. Claims that are bound to a volume remain bound.
+// uninstalled. It deletes the virtual StorageClass named class first, so that the controllers create no further
+// volumes, then the CSIDriver and the CSIStorageCapacity objects in the namespace, and at last removes the finalizers
+// of volumes. Local volumes get the StorageClass that provisioned them, and the reclaim policy that wantedPolicy
+// returns. Claims that are bound to a volume remain bound.
 func HandBack(ctx context.Context, cluster client.Client, class, namespace string) error {
 	virtual := &storagev1.StorageClass{}
 	err := cluster.Get(ctx, client.ObjectKey{Name: class}, virtual)
@@ -74,7 +75,7 @@ func HandBack(ctx context.Context, cluster client.Client, class, namespace strin
 			controllerutil.RemoveFinalizer(wanted, volume.Finalizer)
 		}
 		if _, err := kit.Commit(ctx, cluster, pv, wanted); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("handing volume %s back to its class: %w", pv.Name, err)
+			return fmt.Errorf("removing the finalizer of volume %s: %w", pv.Name, err)
 		}
 	}
 	return nil

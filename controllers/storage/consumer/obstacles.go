@@ -14,8 +14,8 @@ import (
 // obstacle is the reason why the data of a claim cannot be moved away from a provider.
 type obstacle struct{ provider, why string }
 
-// obstacles holds the last error of the verb move for each claim, for conditions that report it. Errors are not stored:
-// after a restart, the next request fails in the same way.
+// obstacles holds in memory, for each claim, the last error of the verb move, for conditions that report it. After a
+// restart, the next request of the move fails again and sets the error again.
 type obstacles struct {
 	lock    sync.Mutex
 	byClaim map[types.NamespacedName]obstacle
@@ -35,7 +35,7 @@ func (o *obstacles) set(claim types.NamespacedName, provider, why string) {
 	o.byClaim[claim] = obstacle{provider, why}
 }
 
-// reset removes the obstacles of a provider in one namespace; an empty namespace means all.
+// reset removes the obstacles of a provider in one namespace; an empty namespace means all namespaces.
 func (o *obstacles) reset(namespace, provider string) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -44,8 +44,8 @@ func (o *obstacles) reset(namespace, provider string) {
 	})
 }
 
-// Obstacles returns sentences about why data in a namespace cannot be moved away from a provider, at most maxObstacles.
-// An empty namespace means all.
+// Obstacles returns sentences about why data in a namespace cannot be moved away from a provider: in alphabetical
+// order, and at most maxObstacles. An empty namespace means all namespaces.
 func (u *Unoffloader) Obstacles(namespace, provider string) []string {
 	u.obstacles.lock.Lock()
 	defer u.obstacles.lock.Unlock()

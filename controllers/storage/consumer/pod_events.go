@@ -19,19 +19,19 @@ import (
 
 // Reasons of events on pods that wait for data on another cluster.
 const (
-	// ReasonVolumeClusterUnreachable means that the cluster that stores the data does not answer; the pod waits for it.
-	// See the conditions of the ForeignCluster.
+	// ReasonVolumeClusterUnreachable means that the cluster that stores the data does not answer or is no longer peered;
+	// the pod waits for it. See the conditions of the ForeignCluster.
 	ReasonVolumeClusterUnreachable = "VolumeClusterUnreachable"
 	// ReasonVolumeClusterExcluded means that the NamespaceOffloading does not select the cluster that stores the data.
 	// Select the cluster, or move the data.
 	ReasonVolumeClusterExcluded = "VolumeClusterExcluded"
-	// ReasonVolumeClusterCordoned means that the virtual nodes of the cluster that stores the data are cordoned.
-	// Uncordon them, or move the data.
+	// ReasonVolumeClusterCordoned means that all virtual nodes of the provider that stores the data are cordoned, or that
+	// the provider offers no pods at the moment. Uncordon the nodes, or move the data.
 	ReasonVolumeClusterCordoned = "VolumeClusterCordoned"
 )
 
-// warnPods records a warning on each pod without a node that uses the claim, if the cluster with its data is
-// unreachable, cordoned or excluded by the namespace. It records one event per state.
+// warnPods records a warning on each pod without a node that uses the claim, if pods of the namespace cannot be
+// scheduled to the cluster with its data, for one of the reasons above. It records one event per state.
 func (v *VirtualVolumes) warnPods(ctx context.Context, seen *observation) error {
 	waiting := seen.waiting()
 	if len(waiting) == 0 {
@@ -77,9 +77,9 @@ func (v *VirtualVolumes) held(ctx context.Context, seen *observation) (reason, m
 		"Select the cluster in the NamespaceOffloading, or move the data.", seen.claim.Name, seen.cluster.Name, refusal), nil
 }
 
-// cordoned returns a message if no virtual node of the provider accepts pods, because all are cordoned or their offers
-// have no pods; otherwise empty. An offer has none, for example, while the provider's administrator has cordoned this
-// cluster.
+// cordoned returns a message if no virtual node of the provider accepts pods, otherwise the empty string. A virtual
+// node accepts none if it is cordoned, or if its allocatable resource pods is zero, for example while the provider's
+// administrator has cordoned this cluster.
 func (v *VirtualVolumes) cordoned(ctx context.Context, seen *observation) (string, error) {
 	virtualNodes, err := v.virtualNodesOf(ctx, seen.cluster.Name)
 	if err != nil {

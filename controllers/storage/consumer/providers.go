@@ -36,8 +36,8 @@ func (c *Config) virtualNode(ctx context.Context, node string) (*v1alpha1.Virtua
 	return nil, nil
 }
 
-// remoteNamespace returns the name of a namespace's remote namespace on a provider. It fails with a refusal if that
-// does not exist or is not ready.
+// remoteNamespace returns the name of a namespace's remote namespace on a provider. It fails with a refusal if the
+// remote namespace does not exist or is not ready.
 func (c *Config) remoteNamespace(ctx context.Context, cluster, namespace string) (string, error) {
 	mapped, err := c.namespaceMap(ctx, cluster)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Config) namespaceMap(ctx context.Context, cluster string) (*v1alpha1.Na
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the namespaces on %s: %w", cluster, err)
+		return nil, fmt.Errorf("reading the NamespaceMap for %s: %w", cluster, err)
 	}
 	return &mapped, nil
 }
@@ -80,8 +80,8 @@ func (c *Config) foreignCluster(ctx context.Context, clusterID string) (*v1alpha
 	return &all.Items[index], nil
 }
 
-// missing reports whether a provider no longer has a remote namespace: neither spec nor status of the NamespaceMap
-// contains it, and the status is current.
+// missing reports whether a remote namespace no longer exists on its provider: neither spec nor status of the
+// NamespaceMap contains it, and the status is of the current generation. It returns false without a NamespaceMap.
 func (c *Config) missing(ctx context.Context, at place) (bool, error) {
 	mapped, err := c.namespaceMap(ctx, at.cluster)
 	if err != nil || mapped == nil {

@@ -134,8 +134,8 @@ func originOf(intermediate *corev1.PersistentVolumeClaim) types.NamespacedName {
 	}
 }
 
-// rebind binds the volume of an intermediate claim to the user's claim. It does so in one patch, so that the volume
-// always names a claim and is never deleted with one of the two.
+// rebind binds the volume of an intermediate claim to the user's claim. It does so in one patch, so that the claimRef
+// of the volume always refers to one of the two claims, and no deletion of the other one deletes the volume.
 func (p *Provisioner) rebind(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 	intermediate *corev1.PersistentVolumeClaim,
 ) error {
@@ -160,8 +160,9 @@ func (p *Provisioner) rebind(ctx context.Context, claim *corev1.PersistentVolume
 	return nil
 }
 
-// rebound returns a volume bound to a claim of a virtual StorageClass. The volume's own class and the reclaim policy
-// that applies later are stored in annotations; meanwhile the policy is Retain.
+// rebound returns a volume bound to a claim of a virtual StorageClass. Annotations record the StorageClass that
+// provisioned the volume, and policy, the reclaim policy that Releaser sets after the claim is deleted. Until then, the
+// reclaim policy is Retain.
 func rebound(
 	pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, policy corev1.PersistentVolumeReclaimPolicy,
 ) *corev1.PersistentVolume {

@@ -119,7 +119,8 @@ func (p *Provisioner) replaceClass(
 	return ctrl.Result{RequeueAfter: retryDelay}, nil
 }
 
-// shadowClaim returns the ShadowVolumeClaim to create for a user's claim.
+// shadowClaim returns the ShadowVolumeClaim to create for a user's claim. class is the StorageClass on the provider,
+// and destination the cluster id of the provider.
 func (p *Provisioner) shadowClaim(
 	claim *corev1.PersistentVolumeClaim, class, destination string,
 ) *v1alpha1.ShadowVolumeClaim {
@@ -138,9 +139,9 @@ func (p *Provisioner) shadowClaim(
 	}
 }
 
-// notAccepted handles the error of a request to the provider about a claim. If the provider's quota does not suffice,
-// it publishes a lower capacity before it gives up the node, so that the scheduler selects another one. If the provider
-// does not respond, it retries.
+// notAccepted handles err, the failure of a request to a provider about a claim. If the provider refused the claim, it
+// calls giveUp, so that the scheduler selects another node; if the reason is the quota, it publishes a lower capacity
+// of the provider before that. If the provider did not respond, it returns retryDelay.
 func (p *Provisioner) notAccepted(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, cluster string, err error,
 ) (ctrl.Result, error) {
@@ -162,7 +163,8 @@ func (p *Provisioner) notAccepted(
 }
 
 // waitsFor reports whether the volume of a ShadowVolumeClaim cannot be used yet, because the ShadowVolumeClaim is being
-// deleted, the provider has not processed it, or the provider is provisioning a volume immediately.
+// deleted, the provider has not processed it, or its StorageClass provisions volumes immediately and the volume does
+// not exist yet.
 func (p *Provisioner) waitsFor(
 	claim *corev1.PersistentVolumeClaim, accepted *v1alpha1.ShadowVolumeClaim, cluster string,
 ) bool {

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// minRefusalDelay and maxRefusalDelay bound the time for which a claim that was not provisioned keeps its selected
-	// node. Without a delay, the scheduler would select the same node many times per second.
+	// minRefusalDelay and maxRefusalDelay bound the exponential backoff between two removals of the selected node from a
+	// claim that is not provisioned. Without a delay, the scheduler would select the same node many times per second.
 	minRefusalDelay = time.Second
 	maxRefusalDelay = 5 * time.Minute
 	// retryDelay is the time after which a request is retried to which a provider did not respond.
@@ -51,8 +51,9 @@ func NewProvisioner(config *Config, capacity *Capacity) *Provisioner {
 	}
 }
 
-// Reconcile provisions one claim. It deletes what provisioning left on other nodes after the claim was bound or
-// deleted, and creates the ShadowVolumeClaim of a bound claim again if the provider lost it.
+// Reconcile provisions one claim. Before that, it deletes intermediate claims and ShadowVolumeClaims of the claim that
+// are not needed any more, for example because another node was selected. It creates the ShadowVolumeClaim of a bound
+// claim again if the provider lost it.
 func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var claim corev1.PersistentVolumeClaim
 	switch err := p.Client.Get(ctx, request.NamespacedName, &claim); {
@@ -80,8 +81,8 @@ func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	return settled(result, err)
 }
 
-// waits reports whether a claim is to be provisioned. Kubernetes, not the provisioner, binds a claim that names its
-// volume.
+// waits reports whether the provisioner must provision a volume for a claim: it is not bound, Lost or being deleted,
+// and has no spec.volumeName. A claim with spec.volumeName is bound by Kubernetes.
 func waits(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp.IsZero() && claim.Spec.VolumeName == "" && claim.Status.Phase != corev1.ClaimLost &&
 		claim.Status.Phase != corev1.ClaimBound
@@ -123,9 +124,9 @@ func (p *Provisioner) provision(
 	return result, err
 }
 
-// reserved reports whether a claim must not be provisioned: a volume names it already, it was bound or replaced after
-// it was cached, or its data is being moved. It reads the claim from the API server, and must be called before a volume
-// is created or bound.
+// reserved reports whether a claim must not be provisioned: the claimRef of a volume refers to it, it was bound,
+// deleted or replaced since it was cached, or its data is being moved. It reads the claim from the API server, and must
+// be called before a volume is created or bound.
 func (p *Provisioner) reserved(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	var volumes corev1.PersistentVolumeList
 	ofClaim := client.MatchingFields{kit.IndexClaimRef: claim.Namespace + "/" + claim.Name}
@@ -171,7 +172,7 @@ func moving(described *v1alpha1.VirtualVolume) bool {
 	return running(progress)
 }
 
-// running reports whether a move has not succeeded, failed or been cancelled.
+// running reports whether a move is in progress: its phase is none of Succeeded, Failed and Cancelled.
 func running(progress *v1alpha1.MoveProgress) bool {
 	switch progress.Phase {
 	case v1alpha1.MoveSucceeded, v1alpha1.MoveFailed, v1alpha1.MoveCancelled:
@@ -188,8 +189,8 @@ func (p *Provisioner) unselect(ctx context.Context, claim *corev1.PersistentVolu
 	return client.IgnoreNotFound(err)
 }
 
-// giveUp records why a claim is not provisioned on the selected node. It removes the selected node, but waits before
-// that with exponential backoff if the claim was given up before.
+// giveUp records why a claim is not provisioned on the selected node, and removes the selected node from the claim.
+// From the second time on, it waits with exponential backoff before the removal, and returns the time to wait.
 func (p *Provisioner) giveUp(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, reason error,
 ) (ctrl.Result, error) {

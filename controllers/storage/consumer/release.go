@@ -23,20 +23,20 @@ import (
 
 // Reasons of events on volumes that are released.
 const (
-	// ReasonVolumeReleased means that the volume belongs to its StorageClass again.
+	// ReasonVolumeReleased means that the StorageClass that provisioned the local volume is set on it again.
 	ReasonVolumeReleased = "VolumeReleased"
 	// ReasonVolumeDeleted means that the claim on the provider is deleted; the message has what happened to its data.
 	ReasonVolumeDeleted = "VolumeDeleted"
-	// ReasonVolumeFailedDelete means that the provider does not respond or refuses the deletion, which is
-	// retried.
+	// ReasonVolumeFailedDelete means that the provider refuses the deletion or does not respond, which is retried, or
+	// that the volume handle is malformed. In the latter case, delete the data and then the finalizer of the volume.
 	ReasonVolumeFailedDelete = "VolumeFailedDelete"
-	// ReasonVolumeLeftBehind means that the peering has ended, and the data remains on the provider. The message names
-	// the namespace on the provider.
+	// ReasonVolumeLeftBehind means that the data remains on the provider after the peering has ended or the namespace is
+	// no longer offloaded. The message names the namespace on the provider.
 	ReasonVolumeLeftBehind = "VolumeLeftBehind"
 )
 
-// Releaser releases the volumes of deleted claims: it gives local volumes back to their own StorageClass, and deletes
-// volumes on providers by their reclaim policy.
+// Releaser ends the use of the volumes of deleted claims: it restores the StorageClass of local volumes, and deletes or
+// retains volumes on providers by their reclaim policy.
 type Releaser struct {
 	*Config
 	notices notices
@@ -47,7 +47,8 @@ func NewReleaser(config *Config) *Releaser {
 	return &Releaser{Config: config, notices: newNotices(config.Events)}
 }
 
-// Reconcile releases one volume if it has no claim and no move uses it.
+// Reconcile restores the StorageClass of one local volume, or deletes or retains one volume on a provider, if the
+// volume has no claim and no move uses it.
 func (r *Releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var pv corev1.PersistentVolume
 	if err := r.Client.Get(ctx, request.NamespacedName, &pv); err != nil {
@@ -72,8 +73,8 @@ func (r *Releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return settled(r.releaseRemote(ctx, &pv, handle))
 }
 
-// ended reports whether a volume has no claim and no move uses it: Kubernetes released it or it is being deleted, and
-// its claim does not exist.
+// ended reports whether a volume has no claim and no move uses it. The volume must be in the phase Released or being
+// deleted, and the claim in its claimRef must not exist.
 func (r *Releaser) ended(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
 	if pv.Status.Phase == corev1.VolumeBound || pv.Status.Phase != corev1.VolumeReleased && pv.DeletionTimestamp.IsZero() {
 		return false, nil
@@ -108,7 +109,7 @@ func (r *Releaser) ended(ctx context.Context, pv *corev1.PersistentVolume) (bool
 	return true, nil
 }
 
-// heldByMove reports whether a move marked a volume as in use.
+// heldByMove reports whether a move uses a volume, by the label or the annotation volume.LabelMove.
 func heldByMove(pv *corev1.PersistentVolume) bool {
 	_, marked := pv.Labels[volume.LabelMove]
 	return marked || pv.Annotations[volume.LabelMove] != ""
@@ -118,16 +119,16 @@ func heldByMove(pv *corev1.PersistentVolume) bool {
 // wantedPolicy returns, in one patch. The driver of the StorageClass then deletes or retains the volume.
 func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if _, err := kit.Commit(ctx, r.Client, pv, handedBack(pv)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("handing volume %s back to its class: %w", pv.Name, err)
+		return fmt.Errorf("restoring the StorageClass and the reclaim policy of volume %s: %w", pv.Name, err)
 	}
 	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeReleased,
-		"The volume belongs to StorageClass %s again, with reclaim policy %s.",
+		"The volume has StorageClass %s again, with reclaim policy %s.",
 		pv.Annotations[volume.AnnotationStorageClass], wantedPolicy(pv))
 	return nil
 }
 
-// handedBack returns a volume without the finalizer. A local volume has the StorageClass that provisioned it,
-// and the reclaim policy that wantedPolicy returns.
+// handedBack returns a copy of a volume without the finalizer. In the copy of a local volume, it sets the StorageClass
+// that provisioned the volume, and the reclaim policy that wantedPolicy returns.
 func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	wanted := pv.DeepCopy()
 	if class, ok := pv.Annotations[volume.AnnotationStorageClass]; ok {
@@ -140,10 +141,10 @@ func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	return wanted
 }
 
-// releaseRemote deletes the ShadowVolumeClaim on the provider, with the data if the reclaim policy is Delete, and then
-// the PersistentVolume. A volume with policy Retain remains Released until an administrator deletes it or its namespace
-// is deleted, because the deletion of the namespace would otherwise wait for the remote namespace. The provider retains
-// the data.
+// releaseRemote deletes the ShadowVolumeClaim on the provider, and then the PersistentVolume. With reclaim policy
+// Delete, the provider deletes the data. With policy Retain, the provider retains the data, and the PersistentVolume
+// remains Released until an administrator deletes it or the namespace of its claim is deleted. That namespace cannot
+// wait for the administrator, because its deletion waits for the deletion of the remote namespace.
 func (r *Releaser) releaseRemote(
 	ctx context.Context, pv *corev1.PersistentVolume, handle volume.Handle,
 ) (ctrl.Result, error) {

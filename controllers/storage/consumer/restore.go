@@ -21,8 +21,8 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// missingDelay is the age at which a volume's ShadowVolumeClaim must be in the cache, and the time between two attempts
-// to create it again.
+// missingDelay is the age of a volume after which its ShadowVolumeClaim counts as lost if it is not in the cache, and
+// the time between two attempts to create it again.
 const missingDelay = time.Minute
 
 // vanished reports whether the ShadowVolumeClaim of a volume no longer exists, because the provider deleted it or

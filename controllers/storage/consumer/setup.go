@@ -82,7 +82,7 @@ func (p *Provisioner) originRequest(_ context.Context, object client.Object) []r
 	return []reconcile.Request{{NamespacedName: origin}}
 }
 
-// volumeRequest returns a request for the user's claim that a volume names.
+// volumeRequest returns a request for the user's claim of a volume, from the claimRef of the volume.
 func (p *Provisioner) volumeRequest(ctx context.Context, object client.Object) []reconcile.Request {
 	reference := object.(*corev1.PersistentVolume).Spec.ClaimRef
 	if reference == nil {
@@ -113,9 +113,9 @@ func (p *Provisioner) waiting(ctx context.Context) []reconcile.Request {
 	return requests
 }
 
-// mapRequests starts watches of a provider's remote namespaces, and stops watches of remote namespaces that no longer
-// exist. Without it, nothing would start the watch if a local claim was deleted before its ShadowVolumeClaim was
-// cached. It returns requests for all claims that wait.
+// mapRequests starts watches of the remote namespaces in a NamespaceMap that are ready, and stops watches of those that
+// no longer exist. Nothing else starts the watch that finds the ShadowVolumeClaim of a local claim that was deleted
+// before the ShadowVolumeClaim was cached. It returns requests for all claims that wait.
 func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []reconcile.Request {
 	mapped := object.(*v1alpha1.NamespaceMap)
 	if mapped.Name != p.ClusterName || !naming.IsPeerNamespace(mapped.Namespace) {
@@ -187,8 +187,8 @@ func storageChanged() predicate.Predicate {
 	return kit.Changed(func(old, current client.Object) bool { return text(old) != text(current) })
 }
 
-// Published returns a cache of the objects that Capacity publishes, and adds it to a manager. It does not contain
-// CSIStorageCapacity objects of other drivers.
+// Published returns a cache of the objects that Capacity publishes in a namespace, and adds it to a manager. It does
+// not contain CSIStorageCapacity objects of other drivers.
 func Published(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	return kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&storagev1.CSIStorageCapacity{}: {
@@ -275,7 +275,7 @@ func (v *VirtualVolumes) claimsOfClass(ctx context.Context, object client.Object
 	return requests
 }
 
-// volumesOfCluster returns requests for the virtual volumes whose data a provider stores.
+// volumesOfCluster returns requests for the virtual volumes whose data the cluster of a ForeignCluster stores.
 func (v *VirtualVolumes) volumesOfCluster(ctx context.Context, object client.Object) []reconcile.Request {
 	return v.volumes(ctx, func(described *v1alpha1.VirtualVolume) bool {
 		location := described.Status.Location

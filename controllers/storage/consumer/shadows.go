@@ -77,7 +77,7 @@ func NewShadows(peers *remote.Peers) *Shadows {
 	return s
 }
 
-// connected starts the watches of a provider over a new connection, and stops the earlier ones.
+// connected starts the watches of a provider over a new connection, and stops those over the earlier connection.
 func (s *Shadows) connected(ctx context.Context, cluster string, peer *remote.Peer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,8 @@ func (s *Shadows) connected(ctx context.Context, cluster string, peer *remote.Pe
 	return nil
 }
 
-// Watch makes a remote namespace watched whenever its provider is connected. It fails if the watch cannot be started.
+// Watch starts the watch of a remote namespace, at once if its provider is connected, and with each new connection. It
+// fails if the watch cannot be started.
 func (s *Shadows) Watch(at place) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +109,7 @@ func (s *Shadows) Watch(at place) error {
 	return s.begin(at)
 }
 
-// Keep stops the watches of a provider's remote namespaces that are not in namespaces.
+// Keep stops the watches of those remote namespaces of a provider whose names are not in namespaces.
 func (s *Shadows) Keep(cluster string, namespaces map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +152,7 @@ func (s *Shadows) begin(at place) error {
 	})
 	if err != nil {
 		stop()
-		return fmt.Errorf("watching the volume claims in %s of %s: %w", at.namespace, at.cluster, err)
+		return fmt.Errorf("watching the ShadowVolumeClaims in namespace %s of %s: %w", at.namespace, at.cluster, err)
 	}
 	factory.StartWithContext(ctx)
 	watch := &shadowWatch{
@@ -225,7 +226,7 @@ func (s *Shadows) cached(at place, name string) (*v1alpha1.ShadowVolumeClaim, bo
 	return claim, true
 }
 
-// all returns the cached ShadowVolumeClaims of all providers for which keep returns true.
+// all returns those cached ShadowVolumeClaims for which keep returns true, from all providers.
 func (s *Shadows) all(keep func(*v1alpha1.ShadowVolumeClaim) bool) []shadow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +243,7 @@ func (s *Shadows) all(keep func(*v1alpha1.ShadowVolumeClaim) bool) []shadow {
 	return found
 }
 
-// client returns the client of a remote namespace. It fails with errNotConnected.
+// client returns the client of a remote namespace. It fails with errNotConnected without a connection to the provider.
 func (s *Shadows) client(at place) (typed.ShadowVolumeClaimInterface, error) {
 	peer, ok := s.peers.Get(at.cluster)
 	if !ok {

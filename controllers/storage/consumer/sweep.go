@@ -21,8 +21,8 @@ import (
 )
 
 // sweep deletes what earlier attempts to provision a claim created: intermediate claims, and ShadowVolumeClaims without
-// a volume. claim is nil if it does not exist. It returns the time after which to retry if a provider was unreachable,
-// otherwise zero.
+// a volume. claim is nil if no claim has this name. It returns the time after which to retry if a provider was
+// unreachable or denied the request, otherwise zero.
 func (p *Provisioner) sweep(
 	ctx context.Context, name types.NamespacedName, claim *corev1.PersistentVolumeClaim,
 ) (time.Duration, error) {
@@ -66,9 +66,11 @@ func (p *Provisioner) needed(intermediate, claim *corev1.PersistentVolumeClaim) 
 	return claim.Status.Phase != corev1.ClaimBound
 }
 
-// sweepShadow deletes a ShadowVolumeClaim, unless a local volume refers to it or its claim may still be provisioned
-// from it. It deletes the data only if the claim waits for a volume, so that no pod has written data. It retains the
-// data of a ShadowVolumeClaim that is Lost. It returns the time after which to retry, or zero.
+// sweepShadow deletes kept, a ShadowVolumeClaim of the current or an earlier claim with this name. It does nothing if a
+// local volume refers to kept, or if kept belongs to the current claim, that is not bound, and the scheduler has
+// selected a node of this provider for it. The provider deletes the data only if kept belongs to the current claim,
+// which is not bound, so that no pod has written data, and kept is not Lost; otherwise it retains the data. sweepShadow
+// returns the time after which to retry, or zero.
 func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.NamespacedName) (time.Duration, error) {
 	at := place{kept.cluster, kept.Namespace}
 	var current corev1.PersistentVolumeClaim
@@ -103,7 +105,7 @@ func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.N
 	case errors.Is(err, errNotConnected), remote.Unreachable(err), remote.Rejected(err):
 		return retryDelay, nil
 	case err != nil:
-		return 0, fmt.Errorf("deleting the volume claim %s on %s: %w", kept.Name, kept.cluster, err)
+		return 0, fmt.Errorf("deleting ShadowVolumeClaim %s on %s: %w", kept.Name, kept.cluster, err)
 	}
 	return 0, nil
 }

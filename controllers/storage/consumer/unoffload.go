@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Unoffloader releases data that a provider stores, when its namespace is no longer offloaded to the provider or the
-// peering ends. spec.volumes.onUnoffload of the NamespaceOffloading selects what happens to the data.
+// Unoffloader moves, deletes or retains data that a provider stores, when its namespace is no longer offloaded to the
+// provider or the peering ends. spec.volumes.onUnoffload of the NamespaceOffloading selects what happens to the data.
 type Unoffloader struct {
 	*Config
 	notices   notices
@@ -32,8 +32,8 @@ func NewUnoffloader(config *Config) *Unoffloader {
 	return &Unoffloader{Config: config, notices: newNotices(config.Events)}
 }
 
-// Held returns the names of the claims in a namespace whose data a provider stores, and the names of PersistentVolumes
-// whose claims were deleted and whose data is retained.
+// Held returns, sorted, the names of the claims in a namespace whose data a provider stores. For a retained volume
+// whose claim was deleted, it returns "PersistentVolume" and the name of the volume.
 func (u *Unoffloader) Held(ctx context.Context, namespace, cluster string) ([]string, error) {
 	volumes, err := u.stored(ctx, namespace, cluster)
 	if err != nil {
@@ -64,7 +64,8 @@ func (u *Unoffloader) stored(ctx context.Context, namespace, cluster string) ([]
 }
 
 // Release starts to move data from the provider to this cluster, deletes it, retains it or does nothing, as
-// spec.volumes.onUnoffload selects. It must be repeated until Held returns nothing.
+// spec.volumes.onUnoffload selects. It must be called again until Held returns nothing. Unless the policy is Refuse, it
+// deletes the PersistentVolumes of retained volumes, and the provider retains their data.
 func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error {
 	volumes, err := u.stored(ctx, offloading.Namespace, cluster)
 	if err != nil {
@@ -95,9 +96,9 @@ func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.Namespac
 	return nil
 }
 
-// move requests a move of the data to this cluster by the subresource move, which validates the request like a user's.
-// A refused request is recorded as an obstacle and is repeated by the next call. A failed move is an obstacle until a
-// user requests another one.
+// move requests a move of the data to this cluster by the subresource move, which validates the request in the same way
+// as a user's request. A refused request is recorded as an obstacle and is repeated by the next call of Release. A
+// failed or cancelled move is an obstacle until a user requests another one.
 func (u *Unoffloader) move(ctx context.Context, pv *corev1.PersistentVolume, provider string) error {
 	claim := types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}
 	var described v1alpha1.VirtualVolume
@@ -109,8 +110,9 @@ func (u *Unoffloader) move(ctx context.Context, pv *corev1.PersistentVolume, pro
 	return err
 }
 
-// request requests a move of the data to this cluster, unless a move runs or failed. It returns a sentence about what
-// prevents the move and how to resolve that, or empty.
+// request requests a move of the data to this cluster, unless a move is requested or running, or the last requested
+// move to this cluster failed or was cancelled. It returns a sentence about what prevents the move and how to resolve
+// that, or empty.
 func (u *Unoffloader) request(ctx context.Context, described *v1alpha1.VirtualVolume) (string, error) {
 	requested, progress := described.Spec.Move, described.Status.Move
 	switch {
@@ -135,9 +137,9 @@ func (u *Unoffloader) request(ctx context.Context, described *v1alpha1.VirtualVo
 	return "", nil
 }
 
-// giveUp detaches a volume from its claim, which becomes Lost, and sets the reclaim policy that applies to the data.
-// Releaser then deletes the volume. The claimRef of the volume gets a UID that no claim has, so that no other claim is
-// bound to the volume.
+// giveUp detaches a volume from its claim, which becomes Lost, and records the reclaim policy that Releaser applies to
+// the data. The next call deletes the PersistentVolume. The claimRef of the volume gets the UID of the volume, which no
+// claim has, so that no other claim is bound to the volume. cluster is the provider, for the event.
 func (u *Unoffloader) giveUp(
 	ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, cluster string,
 ) error {
@@ -147,7 +149,7 @@ func (u *Unoffloader) giveUp(
 		wanted.Spec.ClaimRef.UID, wanted.Spec.ClaimRef.ResourceVersion = pv.UID, ""
 		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
 		if _, err := kit.Commit(ctx, u.Client, pv, wanted); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("releasing volume %s: %w", pv.Name, err)
+			return fmt.Errorf("detaching volume %s from its claim: %w", pv.Name, err)
 		}
 		return nil
 	}

@@ -17,8 +17,9 @@ import (
 )
 
 // StoredBy returns the volumes whose data a provider stores, sorted by namespace and name. Each has the policy that
-// applies when the peering ends: the one in its namespace's NamespaceOffloading, or Refuse if there is none. A volume
-// without a claim has the policy Delete if that is its reclaim policy; retained volumes without a claim are omitted.
+// applies when the peering ends: spec.volumes.onUnoffload of its namespace's NamespaceOffloading, or Refuse if there is
+// none. A volume without a claim has the policy Delete if that is its reclaim policy; retained volumes without a claim
+// are omitted.
 func (u *Unoffloader) StoredBy(
 	ctx context.Context, provider *v1alpha1.ForeignCluster,
 ) ([]v1alpha1.PlannedVolume, error) {
@@ -92,7 +93,8 @@ func (u *Unoffloader) policies(ctx context.Context) (map[string]v1alpha1.Unofflo
 	return policies, nil
 }
 
-// policyOf returns the policy that applies to a volume when the peering with its provider ends.
+// policyOf returns the policy that applies to a volume when the peering with its provider ends. policies has
+// spec.volumes.onUnoffload by namespace. For a volume without a claim, its reclaim policy applies.
 func policyOf(pv *corev1.PersistentVolume, policies map[string]v1alpha1.UnoffloadPolicy) v1alpha1.UnoffloadPolicy {
 	switch {
 	case pv.Status.Phase != corev1.VolumeReleased && pv.DeletionTimestamp.IsZero():

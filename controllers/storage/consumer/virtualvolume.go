@@ -92,7 +92,8 @@ func (v *VirtualVolumes) create(ctx context.Context, claim *corev1.PersistentVol
 	return nil
 }
 
-// hold adds the finalizer of the VirtualVolume while a move runs, and removes it afterwards.
+// hold adds the finalizer of the VirtualVolume if held is true, which means that a move is running, and removes it
+// otherwise. It adds no finalizer to a VirtualVolume that is being deleted.
 func (v *VirtualVolumes) hold(ctx context.Context, described *v1alpha1.VirtualVolume, held bool) error {
 	wanted := described.DeepCopy()
 	if held && described.DeletionTimestamp.IsZero() {

@@ -36,12 +36,12 @@ const (
 	// ReasonProviderUnreachable means that the cluster that stores the data does not answer. See the conditions of the
 	// ForeignCluster.
 	ReasonProviderUnreachable = "ProviderUnreachable"
-	// ReasonProviderNotPeered means that the peering with the cluster that stores the data has ended. Peer with that
-	// cluster again.
+	// ReasonProviderNotPeered means that the peering with the cluster that stores the data has ended, or that this
+	// cluster's identity was revoked. Peer with that cluster again.
 	ReasonProviderNotPeered = "ProviderNotPeered"
 )
 
-// maxMountedBy is the maximum number of pods in the status.
+// maxMountedBy is the maximum number of pods in status.mountedBy.
 const maxMountedBy = 16
 
 // observation is the state of a claim and its data, from which the status of its VirtualVolume is computed.
@@ -66,7 +66,8 @@ type observation struct {
 	again time.Duration
 }
 
-// into updates a status, but not its fields about moves.
+// into writes the observation to the status of a VirtualVolume, except its fields about moves. generation is the
+// generation of the VirtualVolume, for the condition.
 func (o *observation) into(status *v1alpha1.VirtualVolumeStatus, generation int64) {
 	isMoving := status.Move != nil && running(status.Move)
 	status.Phase = o.phase(isMoving)
@@ -110,8 +111,8 @@ func (o *observation) location() *v1alpha1.VolumeLocation {
 	return location
 }
 
-// capacity returns the size of the volume. It returns the quantity in the status if that is equal, so that a different
-// notation causes no update.
+// capacity returns the size of the volume. If the quantity in the status has the same value, it returns that quantity,
+// so that a different notation causes no update.
 func (o *observation) capacity(status *v1alpha1.VirtualVolumeStatus) *resource.Quantity {
 	if o.volume == nil {
 		return nil
@@ -189,7 +190,7 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 	return condition
 }
 
-// lost returns the message about a volume that was deleted: the provider's, if it reported one.
+// lost returns the message about a volume that was deleted: the one that the provider reported, if there is one.
 func (o *observation) lost() string {
 	if o.kept != nil && o.kept.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
 		bound := meta.FindStatusCondition(o.kept.Status.Conditions, v1alpha1.ConditionVolumeBound)
