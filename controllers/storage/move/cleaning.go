@@ -13,7 +13,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// clean deletes the movers, releases the source volume and removes the mark of the target volume.
+// clean deletes the movers and removes annotationMark from both volumes: Releaser then deletes the source volume, or
+// retains it with spec.keepSource, and the target volume gets its reclaim policy back.
 func (m *move) clean(ctx context.Context) (outcome, error) {
 	// A pod that was created while the phase Releasing removed scheduling gates may still have one.
 	if err := m.removeGates(ctx); err != nil {
@@ -38,7 +39,7 @@ func (m *move) clean(ctx context.Context) (outcome, error) {
 			wanted := source.DeepCopy()
 			discard(wanted, policy)
 			if _, err := kit.Commit(ctx, m.Client, source, wanted); err != nil {
-				return outcome{}, fmt.Errorf("releasing the source volume: %w", err)
+				return outcome{}, fmt.Errorf("removing the annotation of the move from the source volume: %w", err)
 			}
 		}
 	}
@@ -55,8 +56,8 @@ func (m *move) clean(ctx context.Context) (outcome, error) {
 		m.revoke(ctx)
 }
 
-// finishTarget removes the mark of the target volume, which restores its reclaim policy: from now on it belongs to the
-// claim alone.
+// finishTarget removes annotationMark from the target volume and restores the reclaim policy that the volume had before
+// the move.
 func (m *move) finishTarget(ctx context.Context) error {
 	target, err := m.persistentVolume(ctx, m.progress.Target.VolumeName)
 	if err != nil || target == nil {

@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/controllers/storage/mover"
 )
 
-// copy runs the sender, which copies while pods use the source, until it reports by its readiness that few changes
-// remain.
+// copy runs the sender, which copies while pods use the source, until the sender is ready, which means that all passes
+// before the last one are done.
 func (m *move) copy(ctx context.Context) (outcome, error) {
 	source, mark, err := m.source(ctx)
 	if err != nil {
@@ -57,11 +57,12 @@ func (m *move) copy(ctx context.Context) (outcome, error) {
 	return waitFor(pollInterval, "%s", m.progress.Message), nil
 }
 
-// errNoMark is returned if the source volume does not have the mark of this move. Either the move has ended and the
-// VirtualVolume was restored from an older backup, or another client removed the mark.
-var errNoMark = errors.New("the source volume has no mark of the move")
+// errNoMark is returned if annotationMark of the source volume is missing or of another move. Either the move has ended
+// and the VirtualVolume was restored from an older backup, or another client removed the annotation.
+var errNoMark = errors.New("it has no annotation " + annotationMark + " of this move")
 
-// source returns the source volume and its mark; both are nil if the volume does not exist. It fails with errNoMark.
+// source returns the source volume and the Mark in its annotation; both are nil if the volume does not exist. It fails
+// with errNoMark if the annotation is missing or of another move.
 func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, error) {
 	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
 	if err != nil || source == nil {
@@ -104,8 +105,8 @@ func (m *move) keepReceiver(ctx context.Context, mark *Mark) (*corev1.Pod, error
 	})
 }
 
-// follow records the progress in the sender's log and returns the sender's state. If the log cannot be read, it returns
-// empty and the move continues.
+// follow reads the log of the sender, writes the last report in it to the progress of the move, and returns the state
+// of the sender. If the log cannot be read, it returns empty and the move continues.
 func (m *move) follow(ctx context.Context) mover.State {
 	log, err := m.Logs(ctx, types.NamespacedName{Namespace: m.volume.Namespace, Name: m.sender})
 	if err != nil {
@@ -130,7 +131,7 @@ func (m *move) record(report mover.Report) {
 	}
 	switch report.State {
 	case mover.StateConnecting:
-		p.Message = bounded("The sender connects to the receiver: " + report.Message)
+		p.Message = bounded("The connection to the receiver failed, and the sender retries: " + report.Message)
 	case mover.StateCopying:
 		p.Message = fmt.Sprintf("Copying, pass %d.", report.Passes+1)
 	case mover.StateVerifying:
@@ -138,7 +139,7 @@ func (m *move) record(report mover.Report) {
 	}
 }
 
-// failure returns a sentence about why a sender failed.
+// failure returns a sentence about why a sender ended too early, from its last report.
 func failure(report mover.Report) string {
 	if report.State == mover.StateDone {
 		return "The sender ended before its last pass."

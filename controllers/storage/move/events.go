@@ -52,8 +52,9 @@ func (m *move) condition() metav1.Condition {
 	return condition
 }
 
-// observedGeneration returns the generation of the virtual volume that requested this move. For a move that only the
-// marks of its volumes record, it returns the generation in the last condition Moved.
+// observedGeneration returns the generation of the virtual volume if its spec requests this move or none. Otherwise,
+// for example if only annotationMark of the volumes records this move, it returns the generation in the last condition
+// Moved, or zero.
 func (m *move) observedGeneration() int64 {
 	if requested := m.volume.Spec.Move; requested == nil || requested.ID == m.progress.ID {
 		return m.volume.Generation
@@ -64,8 +65,9 @@ func (m *move) observedGeneration() int64 {
 	return 0
 }
 
-// hasBegun reports whether the requested move was started before, although the status is about another move. Then the
-// request comes from a restored backup and its move has ended.
+// hasBegun reports whether the move that the spec requests was started before, although the status records another
+// move: the condition Moved has the current generation. Then the spec was restored from a backup, and the requested
+// move has ended.
 func hasBegun(vv *v1alpha1.VirtualVolume) bool {
 	last := apimeta.FindStatusCondition(vv.Status.Conditions, v1alpha1.ConditionVolumeMoved)
 	return last != nil && last.ObservedGeneration == vv.Generation
@@ -76,11 +78,11 @@ var phaseMessages = map[v1alpha1.MovePhase]string{
 	v1alpha1.MovePreparing:   "The target volume is being prepared.",
 	v1alpha1.MoveCopying:     "The data is being copied while pods use it.",
 	v1alpha1.MoveQuiescing:   "New pods that mount the claim wait, and running ones are evicted.",
-	v1alpha1.MoveLocking:     "The source volume is being locked.",
+	v1alpha1.MoveLocking:     "The source volume is being bound to the claim of the sender, so that only movers mount it.",
 	v1alpha1.MoveFinalCopy:   "The last changes are being copied and verified.",
 	v1alpha1.MoveSwitching:   "The claim is being bound to the target volume.",
-	v1alpha1.MoveReleasing:   "The pods that waited are released.",
-	v1alpha1.MoveCleaning:    "The source volume is being released.",
+	v1alpha1.MoveReleasing:   "The scheduling gates of the pods that waited are being removed.",
+	v1alpha1.MoveCleaning:    "The movers are being deleted, and the source volume is being deleted or retained.",
 	v1alpha1.MoveRollingBack: "The move is being rolled back.",
 	v1alpha1.MoveSucceeded:   "The data was moved.",
 	v1alpha1.MoveFailed:      "The move was rolled back.",

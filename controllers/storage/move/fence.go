@@ -92,7 +92,7 @@ func (m *move) setFence(ctx context.Context, id string) (*v1alpha1.ShadowVolumeC
 }
 
 // removeFence removes the fence of the source. It returns a sentence about the reason to wait, or empty if the fence is
-// removed.
+// removed, or if the source or its ForeignCluster does not exist any more.
 func (m *move) removeFence(ctx context.Context) (string, error) {
 	if m.progress.Source.ClusterName == "" {
 		return "", nil

@@ -16,8 +16,8 @@ import (
 	"liqo.io/federation/controllers/storage/mover"
 )
 
-// moverTimeout is how long pods that use the claim may wait for a mover that is not ready, for example because its node
-// failed. After it, the move is rolled back.
+// moverTimeout is how long the move waits for a mover, a request or the end of the movers while pods that use the claim
+// cannot start. After it, the move is rolled back.
 const moverTimeout = 5 * time.Minute
 
 // copyFinally runs the last pass, which copies the remaining changes and compares source and target. The sender
@@ -74,8 +74,8 @@ func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 	return waitFor(fastInterval, "%s", m.progress.Message), nil
 }
 
-// lateMover returns the name of a mover that has not been ready for moverTimeout, or empty. It does not consider a
-// sender that runs, because that is not ready while it copies.
+// lateMover returns the name of a mover whose pod has not become ready within moverTimeout, or empty. A sender that
+// runs is never late, because it is not ready while it copies.
 func (m *move) lateMover(ctx context.Context) (string, error) {
 	for _, name := range []string{m.receiver, m.sender} {
 		pod := &corev1.Pod{}
@@ -94,7 +94,7 @@ func (m *move) lateMover(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// notReadySince returns since when the current phase has waited for a pod that is not ready.
+// notReadySince returns the time since which a pod is not ready, or the start of the current phase if that is later.
 func (m *move) notReadySince(pod *corev1.Pod) time.Time {
 	since := pod.CreationTimestamp.Time
 	for _, condition := range pod.Status.Conditions {
@@ -124,8 +124,8 @@ func (m *move) finalSender(ctx context.Context, mark *Mark) (*corev1.Pod, error)
 }
 
 // continues reports whether the sender of the earlier passes, which mounts the user's claim, can run the last pass or
-// has ended with a result. It can read the volume although that claim is Lost, but a kubelet would not start its
-// container again.
+// has ended with a result. A running sender can read the volume although the claim is Lost, but a kubelet would not
+// start its container again.
 func (m *move) continues(sender *corev1.Pod) bool {
 	if claimOf(sender) != m.volume.Name || !sender.DeletionTimestamp.IsZero() {
 		return false
@@ -134,8 +134,9 @@ func (m *move) continues(sender *corev1.Pod) bool {
 	return reported || !hasEnded(sender) && isPodReady(sender)
 }
 
-// startFinalPass makes the sender start its last pass, by an annotation of the receiver that is mounted there as a
-// file. A file of the sender would not work, since a kubelet does not update the files of a pod whose claim is Lost.
+// startFinalPass makes the sender start its last pass, by an annotation of the receiver that is mounted in the receiver
+// as a file and that the sender requests from it. A file of the sender would not work, since a kubelet does not update
+// the files of a pod whose claim is Lost.
 func (m *move) startFinalPass(ctx context.Context, receiver *corev1.Pod) error {
 	if receiver.Annotations[AnnotationPass] == mover.PassFinal || hasEnded(receiver) {
 		return nil

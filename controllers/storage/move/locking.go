@@ -60,7 +60,7 @@ func (m *move) lock(ctx context.Context) (outcome, error) {
 }
 
 // outside evicts pods that were bound to a node before the claim was Lost. It returns a sentence about the pods to wait
-// for, on local nodes or on the provider that stores the source, or empty.
+// for, on local nodes or on the provider that stores the source, or empty if no pod uses the source.
 func (m *move) outside(ctx context.Context, source *corev1.PersistentVolume) (string, error) {
 	left, err := m.drain(ctx, source)
 	if err != nil {
@@ -72,7 +72,8 @@ func (m *move) outside(ctx context.Context, source *corev1.PersistentVolume) (st
 	return m.fence(ctx)
 }
 
-// touchBoth makes Kubernetes compute the phases of claims by touching each, at most once per second.
+// touchBoth changes annotationTouched of each claim at most once per second, so that Kubernetes computes the phases of
+// the claims. It returns the outcome to wait for that.
 func (m *move) touchBoth(ctx context.Context, claims ...*corev1.PersistentVolumeClaim) (outcome, error) {
 	for _, claim := range claims {
 		if claim == nil || m.touchedLately(claim) {
@@ -85,7 +86,7 @@ func (m *move) touchBoth(ctx context.Context, claims ...*corev1.PersistentVolume
 	return waitFor(conflictDelay, "Waiting until Kubernetes has bound the claims."), nil
 }
 
-// touchedLately reports whether a claim was touched in the last second.
+// touchedLately reports whether annotationTouched of a claim was changed within the last second.
 func (m *move) touchedLately(claim metav1.Object) bool {
 	last, err := time.Parse(time.RFC3339Nano, claim.GetAnnotations()[annotationTouched])
 	return err == nil && m.Clock.Since(last) < time.Second

@@ -19,7 +19,8 @@ import (
 const (
 	// LabelRole is the label of a mover's pod with the value receiver or sender.
 	LabelRole = "storage.liqo.io/mover"
-	// AnnotationPass is the annotation of the receiver whose value is mounted in it as a file and names the pass to copy.
+	// AnnotationPass is the annotation of the receiver that starts the last pass with the value mover.PassFinal. It is
+	// mounted in the receiver as a file.
 	AnnotationPass = "storage.liqo.io/pass"
 	// annotationTouched is the annotation that touch changes on a claim, to make Kubernetes compute its phase.
 	annotationTouched = "storage.liqo.io/touched"
@@ -28,12 +29,12 @@ const (
 	roleSender   = "sender"
 )
 
-// annotationMark is the annotation of the source and the target volume of a move with a Mark in JSON. Releaser does not
-// release a volume that has it.
+// annotationMark is the annotation of the source and the target volume of a move; its value is a Mark in JSON. Releaser
+// does not delete or change a volume that has it.
 const annotationMark = volume.LabelMove
 
-// Mark is the record of a move on its source and target volume. With it, the move can be completed or rolled back after
-// its VirtualVolume was deleted or restored from an older backup.
+// Mark is the value of annotationMark: the record of a move on its source and target volume. With it, the move can be
+// completed or rolled back after its VirtualVolume was deleted or restored from an older backup.
 type Mark struct {
 	// ID is the id of the move.
 	ID string `json:"id"`
@@ -41,14 +42,15 @@ type Mark struct {
 	Namespace string    `json:"namespace"`
 	Claim     string    `json:"claim"`
 	ClaimUID  types.UID `json:"claimUID,omitempty"`
-	// Source and Target are the names of the volumes; Target is empty before the target volume exists.
+	// Source and Target are the names of the volumes. Target is set on the target volume only.
 	Source string `json:"source"`
 	Target string `json:"target,omitempty"`
-	// Policy is the reclaim policy of the marked volume before the move.
+	// Policy is the reclaim policy of the volume with this annotation before the move.
 	Policy corev1.PersistentVolumeReclaimPolicy `json:"policy"`
 	// KeepSource means that the source volume is retained after the move.
 	KeepSource bool `json:"keepSource,omitempty"`
-	// TargetClaimUID is the UID of the receiver's claim, which the target volume is bound to during the copy.
+	// TargetClaimUID is the UID of the receiver's claim, which the target volume is bound to during the copy. It is set
+	// on the target volume only.
 	TargetClaimUID types.UID `json:"targetClaimUID,omitempty"`
 	// Manifest is the claim that replaces the user's claim and names the target volume. It is set on the target volume
 	// when the phase Switching starts.
@@ -56,11 +58,11 @@ type Mark struct {
 	// Owner is the user that the movers run as in a namespace that forbids root; nil means root. Owner and the fields
 	// below are set on the source volume only.
 	Owner *Owner `json:"owner,omitempty"`
-	// SELinux has the SELinux options of the pods that mount the claim.
+	// SELinux has the SELinux options of the first pod that mounts the claim and specifies any; nil if none does.
 	SELinux *corev1.SELinuxOptions `json:"seLinux,omitempty"`
 	// Users has the pods that may still write to the source, by UID.
 	Users map[types.UID]User `json:"users,omitempty"`
-	// Quiesced is when the last pod in Users ended.
+	// Quiesced is when the move found that no pod except the movers uses the source any more.
 	Quiesced *metav1.MicroTime `json:"quiesced,omitempty"`
 }
 
@@ -76,7 +78,7 @@ type User struct {
 	Node string `json:"node"`
 }
 
-// markOf returns the mark of a volume, and whether the volume has a valid one.
+// markOf returns the Mark in annotationMark of a volume, and whether the volume has a valid one.
 func markOf(object client.Object) (*Mark, bool) {
 	value := object.GetAnnotations()[annotationMark]
 	if value == "" {
@@ -89,17 +91,18 @@ func markOf(object client.Object) (*Mark, bool) {
 	return mark, true
 }
 
-// set writes the mark to the annotations of pv, but not to the API server.
+// set writes the Mark to annotationMark of pv, but not to the API server.
 func (k *Mark) set(pv *corev1.PersistentVolume) error {
 	value, err := json.Marshal(k)
 	if err != nil {
-		return fmt.Errorf("encoding the mark of a move: %w", err)
+		return fmt.Errorf("encoding the annotation of a move: %w", err)
 	}
 	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, annotationMark, string(value))
 	return nil
 }
 
-// names has the names of the objects that a move creates in the user's namespace.
+// names has the names of the objects that a move creates in the user's namespace: the claims source and target, the
+// pods sender and receiver, and shared, the name of both the Secret and the Service.
 type names struct{ source, target, sender, receiver, shared string }
 
 func namesOf(id string) names {

@@ -57,7 +57,7 @@ type Config struct {
 	Events record.EventRecorder
 	// Peers returns the connections to providers.
 	Peers Peers
-	// Logs returns the last lines of a mover's log.
+	// Logs returns the end of a mover's log. It may omit earlier lines; only the last report in the log is used.
 	Logs func(ctx context.Context, pod types.NamespacedName) (string, error)
 	// Image is the image of the movers, and PullPolicy their imagePullPolicy.
 	Image      string
@@ -91,8 +91,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// marked returns a request for the virtual volume whose move marked a volume. It makes a move continue after a restart
-// although its virtual volume was deleted.
+// marked returns a request for the virtual volume whose move set annotationMark of a PersistentVolume. With it, a move
+// continues after a restart although its virtual volume was deleted.
 func marked(_ context.Context, object client.Object) []reconcile.Request {
 	mark, ok := markOf(object)
 	if !ok {

@@ -82,8 +82,8 @@ func (m *move) revoke(ctx context.Context) error {
 	return kit.Delete(ctx, m.Client, binding)
 }
 
-// reflection returns the annotations that reflect the Secret and the Service of the movers to the providers on which a
-// mover runs, and to no other.
+// reflection returns the annotations of the Secret and the Service of the movers, by which these are reflected to the
+// providers of the source and of the target, and to no other. target is where the receiver runs.
 func (m *move) reflection(target place) map[string]string {
 	var clusters []string
 	for _, id := range []string{m.progress.Source.ClusterID, target.clusterID} {
@@ -134,8 +134,8 @@ type place struct {
 	clusterID string
 	// node is the name of the local node; empty means that the scheduler selects it.
 	node string
-	// near has the labels of a pod that uses the volume on a provider. A mover is preferably scheduled to its node, which
-	// has the volume attached.
+	// near has the labels of a pod that uses the volume on a provider. A mover is preferably scheduled to the node of
+	// that pod, to which the volume is attached.
 	near map[string]string
 }
 
@@ -228,8 +228,8 @@ func (m *move) senderArguments() []string {
 	return args
 }
 
-// securityContexts returns the security contexts of a mover. It runs as root, with the capabilities to copy files of
-// several users, or as the owner in the mark if the namespace forbids root.
+// securityContexts returns the security contexts of a mover's pod and container. The mover runs as root with the
+// capabilities to copy files of several users, or as mark.Owner if that is set, because the namespace forbids root.
 func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *corev1.SecurityContext) {
 	pod := &corev1.PodSecurityContext{
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -326,8 +326,8 @@ func (p place) tolerations(role string) []corev1.Toleration {
 	return nil
 }
 
-// ensure creates the pod of a mover unless it exists, and returns it if it runs, is to run or has ended with a
-// result. It deletes a pod that ended without a result, mounts another claim, or is not scheduled and has
+// ensure creates the pod of a mover unless it exists, and returns the existing pod, which runs, starts or has ended
+// with a result. It deletes a pod that ended without a result, mounts another claim, or is not scheduled and has
 // another affinity, and returns nil until a new pod exists.
 func (m *move) ensure(ctx context.Context, spec moverSpec) (*corev1.Pod, error) {
 	wanted := m.moverPod(spec)

@@ -45,14 +45,14 @@ func (r *Reconciler) bindTo(
 	return nil
 }
 
-// refersTo reports whether the claimRef of a volume is this claim.
+// refersTo reports whether the claimRef of a volume has this name and this UID.
 func refersTo(pv *corev1.PersistentVolume, name types.NamespacedName, uid types.UID) bool {
 	reference := pv.Spec.ClaimRef
 	return reference != nil && reference.Namespace == name.Namespace && reference.Name == name.Name && reference.UID == uid
 }
 
-// touch changes an annotation of a claim, because Kubernetes computes a claim's phase only after an event of the claim,
-// or every 15 seconds.
+// touch changes annotationTouched of a claim, because Kubernetes computes a claim's phase only after an event of the
+// claim, or every 15 seconds.
 func (r *Reconciler) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	wanted := claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, annotationTouched,
@@ -63,7 +63,7 @@ func (r *Reconciler) touch(ctx context.Context, claim *corev1.PersistentVolumeCl
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("touching claim %s: %w", claim.Name, err)
+		return fmt.Errorf("updating the annotation of claim %s that makes Kubernetes compute its phase: %w", claim.Name, err)
 	}
 	return nil
 }
@@ -203,8 +203,8 @@ func hasPrefix(key string, prefixes []string) bool {
 	return false
 }
 
-// finalizerPatch returns a patch that sets the finalizers of an object. The API server refuses it if the object changed
-// since it was read.
+// finalizerPatch returns a patch that sets the finalizers of an object to kept. The API server refuses it if the object
+// changed since it was read.
 func finalizerPatch(object client.Object, kept []string) (client.Patch, error) {
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion(), "finalizers": kept,

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// pollInterval is the time between two steps of a waiting phase while pods use the source, and fastInterval while they
-	// wait for the move.
+	// pollInterval is the time between two steps of a phase that waits while pods use the source, and fastInterval while
+	// pods wait for the move.
 	pollInterval = time.Second
 	fastInterval = 200 * time.Millisecond
 
@@ -38,7 +38,8 @@ type move struct {
 	// volume is the virtual volume as it was read, and progress its status.move as it will be written.
 	volume   *v1alpha1.VirtualVolume
 	progress *v1alpha1.MoveProgress
-	// spec is the requested move; empty while a cancelled move is rolled back.
+	// spec is the requested move; empty if spec.move of the virtual volume does not request this move any more, for
+	// example because it was cancelled.
 	spec v1alpha1.MoveSpec
 	names
 }
@@ -92,8 +93,8 @@ func cancellable(phase v1alpha1.MovePhase) bool {
 	return false
 }
 
-// begin returns the move of a virtual volume to continue or start, or nil. It is the one that the status records, the
-// one that only the marks of volumes record, or the one that the spec requests.
+// begin returns the move of a virtual volume to continue or start, or nil. It is the one in progress in the status,
+// otherwise the one that only annotationMark of volumes records, otherwise the one that the spec requests.
 func (r *Reconciler) begin(ctx context.Context, vv *v1alpha1.VirtualVolume) (*move, error) {
 	m := &move{Reconciler: r, volume: vv}
 	requested, progress := vv.Spec.Move, vv.Status.Move
@@ -182,8 +183,8 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// step runs the step of the current phase. In the phases before Quiescing, it rolls back a move to a provider if the
-// namespace is no longer offloaded.
+// step runs the step of the current phase. In the phases Preparing and Copying, it rolls back a move to a provider if
+// the namespace is no longer offloaded or the ForeignCluster does not exist.
 func (m *move) step(ctx context.Context) (outcome, error) {
 	if m.progress.Phase == v1alpha1.MovePreparing || m.progress.Phase == v1alpha1.MoveCopying {
 		leaving, err := m.leavesTarget(ctx)
@@ -215,8 +216,9 @@ func (m *move) leavesTarget(ctx context.Context) (bool, error) {
 	return offloading == nil || !offloading.DeletionTimestamp.IsZero(), nil
 }
 
-// overdue reports whether an error ends the move. While pods are evicted, any error does after the eviction timeout. In
-// Preparing and FinalCopy, only a refused request does, after moverTimeout, because the last pass may take hours.
+// overdue reports whether an error ends the move. A conflict never does. In Quiescing and Locking, while pods are
+// evicted, any other error does after spec.evictionTimeoutSeconds of the Move. In Preparing and FinalCopy, only a
+// refused request does, after moverTimeout, because the last pass may take hours.
 func (m *move) overdue(err error) bool {
 	if apierrors.IsConflict(err) {
 		return false
@@ -298,7 +300,7 @@ func (m *move) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: m.volume.Namespace, Name: name}
 }
 
-// late reports whether the eviction timeout has passed since the phase started.
+// late reports whether the current phase has taken longer than spec.evictionTimeoutSeconds of the Move.
 func (m *move) late() bool {
 	timeout := defaultEvictionTimeout
 	if m.spec.EvictionTimeoutSeconds != nil {
@@ -325,7 +327,7 @@ func (r *Reconciler) persistentVolume(ctx context.Context, name string) (*corev1
 	return found(pv, r.Live.Get(ctx, types.NamespacedName{Name: name}, pv))
 }
 
-// found returns an object that was read, or nil for NotFound. It fails for other errors.
+// found returns the object of a read, or nil if err, the error of the read, is NotFound. It fails for other errors.
 func found[T client.Object](object T, err error) (T, error) {
 	var none T
 	if apierrors.IsNotFound(err) {

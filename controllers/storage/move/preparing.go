@@ -25,8 +25,8 @@ const (
 	restrictedLevel  = "restricted"
 )
 
-// prepare sets the reclaim policy of the source volume to Retain, and creates the target volume on the node of the
-// receiver.
+// prepare sets annotationMark of the source volume and its reclaim policy Retain, and starts the receiver, on whose
+// node the target volume is created.
 func (m *move) prepare(ctx context.Context) (outcome, error) {
 	claim, err := m.claim(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (m *move) createTarget(
 	return m.create(ctx, claim)
 }
 
-// markSource sets the mark of the source volume, and its reclaim policy to Retain. It returns a nil mark if the
+// markSource sets annotationMark of the source volume, and its reclaim policy to Retain. It returns a nil Mark if the
 // namespace forbids root and the owner of the files is unknown.
 func (m *move) markSource(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim,
@@ -117,12 +117,13 @@ func (m *move) markSource(
 		return nil, nil, err
 	}
 	if _, err := kit.Commit(ctx, m.Client, source, wanted); err != nil {
-		return nil, nil, fmt.Errorf("marking the source volume: %w", err)
+		return nil, nil, fmt.Errorf(
+			"setting the annotation of the move and the reclaim policy Retain on volume %s: %w", source.Name, err)
 	}
 	return wanted, mark, nil
 }
 
-// describeUsers records the security settings of the pods that mount the claim in the mark. It returns false if the
+// describeUsers records the security settings of the pods that mount the claim in a Mark. It returns false if the
 // namespace forbids root and no pod specifies the owner of the files.
 func (m *move) describeUsers(ctx context.Context, mark *Mark) (bool, error) {
 	namespace := &corev1.Namespace{}
@@ -146,8 +147,8 @@ func (m *move) describeUsers(ctx context.Context, mark *Mark) (bool, error) {
 	return !restricted || mark.Owner != nil, nil
 }
 
-// ownerOf returns the user of a pod's first container that specifies one, otherwise the user of the pod, with the pod's
-// group; nil if neither specifies a user.
+// ownerOf returns the runAsUser of a pod's first container that specifies one, otherwise of the pod, with the fsGroup
+// of the pod, otherwise its runAsGroup. It returns nil if neither container nor pod specifies a user.
 func ownerOf(spec *corev1.PodSpec) *Owner {
 	owner := &Owner{}
 	var user *int64
@@ -170,7 +171,8 @@ func ownerOf(spec *corev1.PodSpec) *Owner {
 	return owner
 }
 
-// keep sets the reclaim policy of a volume to Retain, and records the earlier one in an annotation.
+// keep sets the reclaim policy of a volume to Retain, and records the earlier one in the annotation
+// volume.AnnotationReclaimPolicy.
 func keep(pv *corev1.PersistentVolume) {
 	if policy := pv.Spec.PersistentVolumeReclaimPolicy; policy != corev1.PersistentVolumeReclaimRetain {
 		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
@@ -178,7 +180,7 @@ func keep(pv *corev1.PersistentVolume) {
 	}
 }
 
-// unmark removes the mark of a volume and restores the reclaim policy from before the move.
+// unmark removes annotationMark from pv and restores the reclaim policy from before the move, which mark has.
 func unmark(pv *corev1.PersistentVolume, mark *Mark) {
 	if mark.Policy != corev1.PersistentVolumeReclaimRetain && mark.Policy != "" {
 		pv.Spec.PersistentVolumeReclaimPolicy = mark.Policy
@@ -187,14 +189,16 @@ func unmark(pv *corev1.PersistentVolume, mark *Mark) {
 	delete(pv.Annotations, annotationMark)
 }
 
-// discard removes the mark of a volume and sets the reclaim policy that Releaser applies.
+// discard removes annotationMark from pv and records the reclaim policy that Releaser applies once the volume has no
+// claim.
 func discard(pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy) {
 	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
 	delete(pv.Annotations, annotationMark)
 }
 
-// targetPlace returns where the receiver runs. If the target is neither local nor names a cluster, it is the cluster
-// that stores the source. It fails with NotFound if the ForeignCluster does not exist.
+// targetPlace returns where the receiver runs. If the target of the move is not local and names no cluster, the
+// receiver runs in the cluster that stores the source. It fails with NotFound if the ForeignCluster does not exist, and
+// with another error if it has no cluster id yet.
 func (m *move) targetPlace(ctx context.Context) (place, error) {
 	target := m.spec.Target
 	switch {
@@ -249,8 +253,8 @@ func (m *move) moverClaim(
 	}
 }
 
-// markTarget sets the mark of the target volume, and its reclaim policy to Retain. It returns nil while the
-// receiver's claim is not bound.
+// markTarget sets annotationMark of the target volume, and its reclaim policy to Retain. It returns the target volume,
+// or nil while the receiver's claim is not bound.
 func (m *move) markTarget(ctx context.Context, sourceMark *Mark) (*corev1.PersistentVolume, error) {
 	claim, err := m.claimNamed(ctx, m.target)
 	if err != nil || claim == nil || claim.Status.Phase != corev1.ClaimBound {
@@ -277,7 +281,8 @@ func (m *move) markTarget(ctx context.Context, sourceMark *Mark) (*corev1.Persis
 		return nil, err
 	}
 	if _, err := kit.Commit(ctx, m.Client, target, wanted); err != nil {
-		return nil, fmt.Errorf("marking the target volume: %w", err)
+		return nil, fmt.Errorf(
+			"setting the annotation of the move and the reclaim policy Retain on volume %s: %w", target.Name, err)
 	}
 	return target, nil
 }

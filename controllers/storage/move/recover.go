@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// recovered returns the progress of a move that only the marks of its volumes record, because the virtual volume was
-// created again or restored from an older backup; nil if there is no mark.
+// recovered returns the progress of a move that only annotationMark of its volumes records, because the virtual volume
+// was created again or restored from an older backup; nil if no volume has the annotation.
 func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) (*v1alpha1.MoveProgress, error) {
 	key := types.NamespacedName{Namespace: vv.Namespace, Name: vv.Name}
 	source, target, err := r.markedVolumes(ctx, key)
@@ -25,7 +25,8 @@ func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) 
 	}
 	mark, _ := markOf(firstOf(source, target))
 	progress := &v1alpha1.MoveProgress{ID: mark.ID, Phase: v1alpha1.MoveRollingBack, ClaimUID: mark.ClaimUID}
-	progress.Message = "The status of the virtual volume did not record the move any more."
+	progress.Message = "The virtual volume was created again or restored from a backup, " +
+		"and its status did not record the move any more."
 	if source != nil {
 		if progress.Source, err = r.location(ctx, source); err != nil {
 			return nil, err
@@ -52,8 +53,8 @@ func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) 
 	return progress, nil
 }
 
-// markedVolumes returns the source and the target volume of a claim's move, by their marks; nil for each that does not
-// exist.
+// markedVolumes returns the source and the target volume of a claim's move, which it finds by annotationMark; nil for
+// each that does not exist.
 func (r *Reconciler) markedVolumes(
 	ctx context.Context, key types.NamespacedName,
 ) (source, target *corev1.PersistentVolume, err error) {
@@ -106,9 +107,9 @@ func (r *Reconciler) namespace(ctx context.Context, name string) (*corev1.Namesp
 }
 
 // abandon ends a move whose virtual volume was deleted. If the namespace still exists, it waits until the virtual
-// volume is created again and the move continues. Otherwise, both volumes are retained once they are released. A target
-// whose claimRef has no UID gets the UID of the receiver's claim, so that a claim in a new namespace of this name is
-// not bound to it.
+// volume is created again and the move continues. Otherwise, it removes annotationMark from both volumes once they have
+// the phase Released or the namespace no longer exists; both volumes are retained. A target whose claimRef has no UID
+// gets the UID of the receiver's claim, so that no claim in a new namespace of this name is bound to it.
 func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	source, target, err := r.markedVolumes(ctx, key)
 	if err != nil {
@@ -144,7 +145,7 @@ func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctr
 		wanted := pv.DeepCopy()
 		discard(wanted, corev1.PersistentVolumeReclaimRetain)
 		if _, err := kit.Commit(ctx, r.Client, pv, wanted); err != nil {
-			return ctrl.Result{}, fmt.Errorf("releasing volume %s: %w", pv.Name, err)
+			return ctrl.Result{}, fmt.Errorf("removing the annotation of the move from volume %s: %w", pv.Name, err)
 		}
 		r.Events.Eventf(pv, corev1.EventTypeWarning, ReasonAbandoned,
 			"Namespace %s was deleted while the data of claim %s was being moved: the volume is retained.",

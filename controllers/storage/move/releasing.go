@@ -22,8 +22,8 @@ func (m *move) release(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveCleaning), m.ungate(ctx)
 }
 
-// ungate removes the annotation of the claim and then the scheduling gates of its pods. In this order, no pod gets a
-// gate after the gates were removed, except one that is being created.
+// ungate removes the annotation volume.AnnotationMoving of the claim, and then the scheduling gates of pods that mount
+// the claim. In this order, no pod gets a gate after the gates were removed, except one that is being created.
 func (m *move) ungate(ctx context.Context) error {
 	claim, err := m.claim(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (m *move) removeGates(ctx context.Context) error {
 				return gate.Name == v1alpha1.SchedulingGateMoving
 			})
 		if _, err := kit.Commit(ctx, m.Client, pod, wanted); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("releasing pod %s: %w", pod.Name, err)
+			return fmt.Errorf("removing the scheduling gate of pod %s: %w", pod.Name, err)
 		}
 	}
 	return nil
@@ -83,7 +83,7 @@ func (m *move) heldByAnother(ctx context.Context, pod *corev1.Pod) (bool, error)
 	return false, nil
 }
 
-// settle removes the scheduling gates from pods that mount a claim without a move.
+// settle removes the scheduling gates from pods that mount the claim with this name, which is not being moved.
 func (r *Reconciler) settle(ctx context.Context, key types.NamespacedName) error {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(key.Namespace)); err != nil {

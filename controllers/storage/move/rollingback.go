@@ -51,8 +51,8 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveFailed), nil
 }
 
-// onlyForward returns the phase in which a move must continue because it cannot be rolled back: its claim has been or
-// is being replaced. Otherwise the outcome is empty.
+// onlyForward returns the phase in which a move continues because it cannot be rolled back: the user's claim has been
+// replaced or is being replaced. Otherwise the outcome is empty.
 func (m *move) onlyForward(ctx context.Context) (outcome, error) {
 	_, target, err := m.markedVolumes(ctx, m.key(m.volume.Name))
 	if err != nil {
@@ -76,8 +76,9 @@ func (m *move) onlyForward(ctx context.Context) (outcome, error) {
 	return goTo(recovered.Phase), nil
 }
 
-// alreadyEnded returns the phase Releasing for a move that has replaced its claim and removed its marks, so that its
-// objects are deleted again. Otherwise the outcome is empty.
+// alreadyEnded returns the phase Releasing if the user's claim was replaced and is bound to the target, which has no
+// annotationMark any more. Then the move had ended, and the phases from Releasing on delete the objects that were
+// created again. Otherwise the outcome is empty.
 func (m *move) alreadyEnded(ctx context.Context) (outcome, error) {
 	claim, err := m.claim(ctx)
 	if err != nil || claim == nil || claim.UID == m.progress.ClaimUID || m.progress.Target.VolumeName == "" ||
@@ -144,16 +145,16 @@ func (m *move) restoreSource(ctx context.Context) (bool, error) {
 	return !deleted, err
 }
 
-// refers reports whether the claimRef of a volume is this claim, or has its name and no UID.
+// refers reports whether the claimRef of a volume has the name of this claim, and its UID or none.
 func refers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	reference := pv.Spec.ClaimRef
 	return reference != nil && reference.Namespace == claim.Namespace && reference.Name == claim.Name &&
 		(reference.UID == "" || reference.UID == claim.UID)
 }
 
-// discardTarget releases the target volume with reclaim policy Delete and deletes the receiver's claim. It
-// reports whether it must be called again. If the claimRef of the target names the user's claim, discardTarget
-// first sets it to the receiver's claim and its UID, even if that claim was deleted, so that no other claim is
+// discardTarget makes Releaser delete the target volume with its data, and deletes the receiver's claim. It reports
+// whether it must be called again. If the claimRef of the target names the user's claim, discardTarget first sets it to
+// the name and the UID of the receiver's claim, even if the receiver's claim was deleted, so that no other claim is
 // bound to the target.
 func (m *move) discardTarget(ctx context.Context) (bool, error) {
 	claim, err := m.claimNamed(ctx, m.names.target)
@@ -179,7 +180,7 @@ func (m *move) discardTarget(ctx context.Context) (bool, error) {
 			keep(wanted)
 			discard(wanted, corev1.PersistentVolumeReclaimDelete)
 			if _, err := kit.Commit(ctx, m.Client, target, wanted); err != nil {
-				return false, fmt.Errorf("discarding volume %s: %w", target.Name, err)
+				return false, fmt.Errorf("preparing the deletion of volume %s: %w", target.Name, err)
 			}
 		}
 	}

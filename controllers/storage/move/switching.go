@@ -56,8 +56,9 @@ func (m *move) switchOver(ctx context.Context) (outcome, error) {
 	return m.bindAgain(ctx, target, mark, claim)
 }
 
-// reserveTarget sets the claimRef of the target volume to the name of the user's claim, and records the claim to create
-// in the mark. Before that, any failure rolls the move back.
+// reserveTarget sets the claimRef of the target volume to the name of the user's claim, and records in annotationMark
+// the claim to create. It waits until the movers are deleted and no pod uses the source; until then, a deleted claim or
+// a passed moverTimeout rolls the move back.
 func (m *move) reserveTarget(
 	ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim,
 ) (outcome, error) {
@@ -115,14 +116,14 @@ func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 			return outcome{}, err
 		}
 		if err := m.Client.Patch(ctx, claim, patch); client.IgnoreNotFound(err) != nil {
-			return outcome{}, fmt.Errorf("releasing the claim: %w", err)
+			return outcome{}, fmt.Errorf("removing the finalizer %s of the claim: %w", protection, err)
 		}
 	}
 	return waitFor(conflictDelay, "Waiting until the claim is deleted."), nil
 }
 
-// bindAgain creates the user's claim again, unless a StatefulSet created it, and waits until it is bound to the target
-// volume.
+// bindAgain creates the user's claim again, unless another client, for example the StatefulSet controller, has created
+// it, and waits until it is bound to the target volume.
 func (m *move) bindAgain(
 	ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim,
 ) (outcome, error) {
@@ -139,7 +140,7 @@ func (m *move) bindAgain(
 	}
 	if complete := completed(claim, mark.Manifest); complete != nil {
 		if _, err := kit.Commit(ctx, m.Client, claim, complete); err != nil {
-			return outcome{}, fmt.Errorf("completing the claim: %w", err)
+			return outcome{}, fmt.Errorf("adding the labels and annotations of the replaced claim: %w", err)
 		}
 		return waitFor(conflictDelay, "Waiting until the claim is bound to volume %s.", target.Name), nil
 	}
@@ -186,7 +187,8 @@ func metaSet(values *map[string]string, key, value string) {
 	(*values)[key] = value
 }
 
-// measureDowntime records the time since the last pod that used the source ended as the downtime of the move.
+// measureDowntime records as the downtime of the move the time since Mark.Quiesced, when no pod used the source any
+// more.
 func (m *move) measureDowntime(ctx context.Context) error {
 	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
 	if err != nil || source == nil {

@@ -63,8 +63,8 @@ func (e *ends) deleted(pod *corev1.Pod) {
 	e.all[pod.UID] = end{reported: hasEnded(pod), at: now}
 }
 
-// of returns whether a deleted pod had a final phase. unseen is true if the watch did not report the deletion, for
-// example because this process did not run.
+// of returns whether a deleted pod had a final phase. unseen is true if the watch has not reported the deletion within
+// endDelay after the first call for this pod, for example because this process did not run then.
 func (e *ends) of(pod types.UID) (reported, unseen bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -133,9 +133,9 @@ func (m *move) mounting(ctx context.Context, claim string) ([]corev1.Pod, error)
 	}), nil
 }
 
-// drain evicts the pods that mount the claim, and returns the names of the pods that may still use it, some with a
-// reason. Pods with a scheduling gate and pods that have ended do not use it. A deleted pod has ended only if it had a
-// final phase, or its node cannot run it any more.
+// drain evicts the pods that mount the claim. It returns the names of the pods that may still use the claim, sorted,
+// each with the reason in parentheses if its eviction or its end is delayed. Pods with a scheduling gate and pods that
+// have ended do not use it. A deleted pod has ended only if it had a final phase, or its node cannot run it any more.
 func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]string, error) {
 	pods, err := m.users(ctx)
 	if err != nil {
@@ -239,14 +239,14 @@ func (m *move) evict(ctx context.Context, pod *corev1.Pod) (string, error) {
 	return "", fmt.Errorf("evicting pod %s: %w", pod.Name, err)
 }
 
-// remark replaces the mark of a volume, and reads the volume again into pv.
+// remark writes a Mark to annotationMark of a volume, and reads the volume again into pv.
 func (m *move) remark(ctx context.Context, pv *corev1.PersistentVolume, mark *Mark) error {
 	wanted := pv.DeepCopy()
 	if err := mark.set(wanted); err != nil {
 		return err
 	}
 	if _, err := kit.Commit(ctx, m.Client, pv, wanted); err != nil {
-		return fmt.Errorf("marking volume %s: %w", pv.Name, err)
+		return fmt.Errorf("updating the annotation of the move on volume %s: %w", pv.Name, err)
 	}
 	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(pv), pv); err != nil {
 		return fmt.Errorf("reading volume %s: %w", pv.Name, err)
