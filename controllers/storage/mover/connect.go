@@ -63,15 +63,17 @@ func (s *sender) request(ctx context.Context, method, path string, timeout time.
 	return a, nil
 }
 
-// refusal returns the error in the response of a receiver.
+// refusal returns an error with the text, otherwise the HTTP status, of a response in which a receiver reports a
+// failure.
 func refusal(response *http.Response) error {
 	// If the body cannot be read, the error has the HTTP status.
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRequest))
 	return fmt.Errorf("receiving: %s", cmp.Or(sanitize(string(text)), sanitize(response.Status)))
 }
 
-// connect implements the remote shell of rsync. It makes the receiver run rsync with the arguments after the first two,
-// which are the names of the host and of the program, and copies data between both rsync processes.
+// connect implements the remote shell of rsync. The first two of args are the names of the host and of the program.
+// connect makes the receiver run rsync with the other ones as arguments, and copies data between the local and the
+// remote rsync process.
 func connect(ctx context.Context, o *Options, args []string, in io.Reader, out io.Writer) error {
 	if len(args) < 3 {
 		return errors.New("reading arguments: arguments for rsync on the receiver are missing")

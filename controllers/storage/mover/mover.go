@@ -75,8 +75,8 @@ type Options struct {
 	Address string
 	// Bandwidth is the maximum bandwidth of the sender in bytes per second; 0 means no limit.
 	Bandwidth int64
-	// Full means that the checksums of all files are compared at the end. Otherwise only files are compared that changed
-	// since the start of the pass before the last one.
+	// Full means that the last comparison reads all files and compares their checksums. Otherwise, it reads only files
+	// that changed since the start of the pass before the last one.
 	Full bool
 	// program is the path of this program, which rsync runs as its remote shell.
 	program string

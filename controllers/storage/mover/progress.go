@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// progress has the values in one line of rsync's option --info=progress2.
+// progress has the values in one line that rsync prints with the option --info=progress2.
 type progress struct {
 	// bytes is how many bytes rsync has processed.
 	bytes          int64

@@ -46,7 +46,7 @@ const (
 // switching is the response to a request for pathRsync. After it, the connection has the protocol of rsync.
 const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: rsync\r\n\r\n"
 
-// answer is the response to a request other than pathRsync.
+// answer is the content of the response to a request other than pathRsync.
 type answer struct {
 	// Space is how many bytes of files fit into the target, including the files that it has.
 	Space int64 `json:"space,omitempty"`
@@ -132,7 +132,7 @@ func runRsync(ctx context.Context, args []string, in io.Reader, out io.Writer) e
 		return fmt.Errorf("starting rsync: %w", err)
 	}
 	if _, err := io.WriteString(out, switching); err != nil {
-		return fmt.Errorf("answering a request for rsync: %w", err)
+		return fmt.Errorf("responding to a request for rsync: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting rsync: %w", err)
@@ -145,11 +145,11 @@ func runRsync(ctx context.Context, args []string, in io.Reader, out io.Writer) e
 	return nil
 }
 
-// last reports whether the file Pass starts the last pass.
+// last reports whether the content of the file Options.Pass is PassFinal, so that the last pass is to start.
 func (o *Options) last() (bool, error) {
 	content, err := os.ReadFile(o.Pass)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return false, fmt.Errorf("reading which pass to copy: %w", err)
+		return false, fmt.Errorf("reading the file that starts the last pass: %w", err)
 	}
 	return strings.TrimSpace(string(content)) == PassFinal, nil
 }

@@ -64,8 +64,9 @@ func (o *Options) copyFlags(root bool) []string {
 	return flags
 }
 
-// rsync runs rsync from the volume to the receiver, and returns the lines that it prints, other than progress. It fails
-// with errVanished, a connectionError or, for a permanent failure, another error.
+// rsync runs rsync from the volume to the receiver, and returns the lines that rsync prints to its standard output. It
+// calls report for each line of progress, which it does not return. It fails with errVanished, with a connectionError,
+// or, for a permanent failure, with another error.
 func (o *Options) rsync(ctx context.Context, report func(progress), flags ...string) (*progressWriter, error) {
 	args := append(o.copyFlags(os.Geteuid() == 0), flags...)
 	args = append(args, "--rsh="+strings.Join(o.connectCommand(), " "), strings.TrimSuffix(o.Data, "/")+"/", "target:.")
@@ -94,7 +95,7 @@ func (o *Options) connectCommand() []string {
 	}
 }
 
-// command returns a command that receives SIGTERM when the context ends.
+// command returns a command that receives SIGTERM when the context ends, and is killed waitDelay later.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -103,8 +104,8 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// isFull reports whether a line states that the target has no free space. In that case the connection breaks too, and
-// rsync may print that first.
+// isFull reports whether a line of rsync's output states that the target has no free space. The connection then breaks,
+// too, and rsync may print the line about the connection first.
 func isFull(line string) bool {
 	return strings.Contains(line, "No space left on device") || strings.Contains(line, "Disk quota exceeded")
 }

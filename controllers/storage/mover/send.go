@@ -28,7 +28,8 @@ const (
 	reportInterval = time.Second
 )
 
-// sender copies a volume to the receiver in passes.
+// sender copies a volume to the receiver in passes. Each pass is one run of rsync over the whole volume; only the first
+// one copies all files.
 type sender struct {
 	*Options
 	client *http.Client
@@ -39,10 +40,10 @@ type sender struct {
 	// time or a later one. It is zero before the first pass.
 	since time.Time
 	// newest is the time of the latest change that the last walk found. changed has the paths whose inodes changed at
-	// since or later.
+	// since or later, as the last walk found them.
 	newest  time.Time
 	changed []string
-	// root is the device and the inode of the volume's root directory.
+	// root is the device and the inode of the directory at which the volume was mounted in the first walk.
 	root [2]uint64
 }
 
@@ -85,7 +86,8 @@ func (s *sender) run(ctx context.Context) error {
 	})
 }
 
-// beforeLast runs passes until one takes less than shortPass, and then waits until the last pass is to start.
+// beforeLast runs passes until one takes less than shortPass or maxPasses are complete, and then waits until the last
+// pass is to start. It returns earlier if the receiver requests the last pass.
 func (s *sender) beforeLast(ctx context.Context) error {
 	for {
 		last, err := s.last(ctx)
@@ -113,7 +115,7 @@ func (s *sender) wait(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, s.last)
 }
 
-// last requests from the receiver whether to start the last pass.
+// last requests from the receiver whether to start the last pass. It retries while the receiver is unreachable.
 func (s *sender) last(ctx context.Context) (bool, error) {
 	var last bool
 	err := s.retry(ctx, func() error {
@@ -142,8 +144,8 @@ func (s *sender) checkSpace(ctx context.Context) error {
 	})
 }
 
-// walk reads the tree of the source and records its totals. It fails if another volume was mounted, or if files belong
-// to another user and the mover is not root.
+// walk reads the tree of the source and records its totals in the report. It fails if another volume than in the first
+// walk is mounted, or if the mover is not root and a file belongs to another user.
 func (s *sender) walk() (*tree, error) {
 	tree, err := walkSince(s.Data, s.since, !s.since.IsZero())
 	if err != nil {
@@ -284,7 +286,8 @@ func (s *sender) same(ctx context.Context, flags ...string) error {
 	return nil
 }
 
-// compare runs rsync with the flags and returns the names that it changed, or would change with --dry-run.
+// compare runs rsync with the flags and returns the paths that rsync changed in the target, or would change with
+// --dry-run.
 func (s *sender) compare(ctx context.Context, flags ...string) (*progressWriter, error) {
 	var out *progressWriter
 	err := s.retry(ctx, func() error {

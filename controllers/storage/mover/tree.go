@@ -17,7 +17,7 @@ import (
 // lostAndFound is a directory of the file system itself, which is not copied.
 const lostAndFound = "lost+found"
 
-// tree is the result of a walk over a volume.
+// tree is the result of a walk over a directory, without its lost+found.
 type tree struct {
 	// bytes is the size of all regular files, and allocated the space that they use on the disk, in bytes.
 	bytes, allocated int64
@@ -25,21 +25,22 @@ type tree struct {
 	files int64
 	// linked is true if a regular file has several hard links.
 	linked bool
-	// foreign is the first path whose owner is not the user of this process; empty if there is none.
+	// foreign is the first path below that directory whose owner is not the user of this process, in lexical order; empty
+	// if there is none.
 	foreign string
 	// newest is the time of the latest change of an inode, by the clock of the file system.
 	newest time.Time
-	// root is the device and the inode of the root directory.
+	// root is the device and the inode of the directory that was walked.
 	root [2]uint64
-	// changed has the paths, relative to the root directory, whose inodes changed at since or later.
+	// changed has the paths, relative to the directory that was walked, whose inodes changed at since or later.
 	changed []string
 }
 
-// walk returns the tree of a directory without the list of changes.
+// walk returns the tree of a directory without the list of changed paths.
 func walk(directory string) (*tree, error) { return walkSince(directory, time.Time{}, false) }
 
-// walkSince returns the tree of a directory. If list is true, it lists the paths that changed since a time by the clock
-// of the file system. It omits names that are deleted during the walk.
+// walkSince returns the tree of a directory. If list is true, the tree lists the paths that changed at since, a time by
+// the clock of the file system, or later. Names that are deleted during the walk are omitted.
 func walkSince(directory string, since time.Time, list bool) (*tree, error) {
 	t := &tree{}
 	seen := map[uint64]bool{}
