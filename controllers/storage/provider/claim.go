@@ -68,8 +68,8 @@ func (o *observed) wasBound() bool {
 		o.shadow.Status.Phase == v1alpha1.ShadowVolumeClaimLost || o.claim == nil && o.pv != nil
 }
 
-// creatable reports whether the claim does not exist and may be created. A claim that was bound is created again only
-// if an administrator prepared a volume for it, because it would get an empty volume otherwise.
+// creatable reports whether the claim does not exist and may be created. A claim that was bound before is created again
+// only if an administrator prepared a volume for it, because Kubernetes would otherwise bind it to an empty volume.
 func (o *observed) creatable() bool { return o.claim == nil && (!o.wasBound() || o.prepared != "") }
 
 // preparedVolume returns the name of a volume whose claimRef has the claim's name and no UID, as an administrator

@@ -43,7 +43,7 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 		return r.deleteClaim(ctx, o)
 	}
 	if o.pv != nil && !o.marked() {
-		// The volume was marked before the claim was deleted, but the cache may not have received that yet.
+		// The label was set before the claim was deleted, but the cache may not have received that yet.
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.pv), o.pv); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
 		}
@@ -77,7 +77,7 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 	return r.reportDeletion(ctx, o, reasonDeleting, fmt.Sprintf("The provider deletes PersistentVolume %s.", o.pv.Name))
 }
 
-// marked reports whether the volume has the label of this consumer, which retain sets.
+// marked reports whether the volume has the label LabelForeignCluster of this consumer, which retain sets.
 func (o *observed) marked() bool {
 	return o.pv.Labels[v1alpha1.LabelForeignCluster] == o.namespace.Labels[v1alpha1.LabelForeignCluster]
 }
@@ -133,7 +133,7 @@ func (r *Reconciler) reportDeletion(ctx context.Context, o *observed, reason, me
 	return client.IgnoreNotFound(err)
 }
 
-// release removes the finalizer of the ShadowVolumeClaim, which also releases its quota.
+// release removes the finalizer of the ShadowVolumeClaim. With the ShadowVolumeClaim, its quota is released, too.
 func (r *Reconciler) release(ctx context.Context, o *observed) error {
 	wanted := o.shadow.DeepCopy()
 	controllerutil.RemoveFinalizer(wanted, v1alpha1.Finalizer)

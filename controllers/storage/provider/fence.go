@@ -50,7 +50,8 @@ type vanishedPods struct {
 	byClaim map[types.NamespacedName][]unendedPod
 }
 
-// add records a deleted pod for each of its claims, unless the pod has ended or never had a node.
+// add records a deleted pod for each of its claims, unless the pod has ended or never had a node. boot is the boot id
+// of the node.
 func (v *vanishedPods) add(pod *corev1.Pod, boot string) {
 	if podspec.Finished(pod) || pod.Spec.NodeName == "" {
 		return
@@ -72,7 +73,7 @@ func (v *vanishedPods) of(claim types.NamespacedName) []unendedPod {
 	return slices.Clone(v.byClaim[claim])
 }
 
-// recorded removes pods of a claim that its annotation contains now.
+// recorded removes the given pods of a claim, which the annotation of the claim contains now.
 func (v *vanishedPods) recorded(claim types.NamespacedName, pods []unendedPod) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -87,8 +88,9 @@ func (v *vanishedPods) recorded(claim types.NamespacedName, pods []unendedPod) {
 // forget removes all pods of a claim that has no ShadowVolumeClaim.
 func (v *vanishedPods) forget(claim types.NamespacedName) { v.recorded(claim, v.of(claim)) }
 
-// recordVanished updates the annotation of a claim with the pods that were deleted by force, so that the list survives
-// a restart of this process. It removes pods whose node was deleted, was restarted or is out of service.
+// recordVanished updates annotationUnended of a claim with at most maxUnended pods that were deleted by force, so that
+// the list survives a restart of this process. It removes pods whose node was deleted, was restarted or is out of
+// service.
 func (r *Reconciler) recordVanished(ctx context.Context, o *observed) error {
 	key := client.ObjectKeyFromObject(o.claim)
 	seen := r.vanished.of(key)
@@ -156,8 +158,8 @@ func using(pods []corev1.Pod, claim string) []corev1.Pod {
 	return pods
 }
 
-// fence returns the status of the fence: the pods other than the movers that still use the volume. It is nil if
-// spec.fence is empty.
+// fence returns the status of the fence: the names of the pods, except the movers, that may still use the volume, at
+// most maxPods. It is nil if spec.fence is empty.
 func (o *observed) fence() *v1alpha1.VolumeFenceStatus {
 	id := o.shadow.Spec.Fence
 	if id == "" {

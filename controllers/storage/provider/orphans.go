@@ -17,8 +17,8 @@ import (
 )
 
 // withoutShadow records an event on a claim whose ShadowVolumeClaim does not exist, for example after a restore of the
-// federation's store. The claim is never deleted. If the consumer creates the ShadowVolumeClaim again, it uses the
-// claim.
+// federation's store. The claim is never deleted. If the consumer creates the ShadowVolumeClaim again, the new
+// ShadowVolumeClaim uses the claim.
 func (r *Reconciler) withoutShadow(ctx context.Context, key types.NamespacedName) error {
 	r.vanished.forget(key)
 	claim := &corev1.PersistentVolumeClaim{}
@@ -45,7 +45,7 @@ type orphans struct {
 	byClaim map[types.NamespacedName]string
 }
 
-// add adds a claim, and reports whether it is new.
+// add adds a claim, and reports whether the claim was not known before.
 func (o *orphans) add(claim types.NamespacedName, foreignCluster string) bool {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()

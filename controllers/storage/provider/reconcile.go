@@ -204,8 +204,8 @@ func (r *Reconciler) retain(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// resize updates the size of the claim to the size of the ShadowVolumeClaim. If the API server refuses it, the error is
-// set in observed.refusal for the status.
+// resize updates the size that the claim requests to the size of the ShadowVolumeClaim. If the API server refuses it,
+// the error is set in observed.refusal for the status.
 func (r *Reconciler) resize(ctx context.Context, o *observed) error {
 	if o.claim.Status.Phase != corev1.ClaimBound || !o.claim.DeletionTimestamp.IsZero() ||
 		o.shadow.Spec.Storage.Cmp(o.claim.Spec.Resources.Requests[corev1.ResourceStorage]) == 0 {

@@ -55,10 +55,10 @@ const (
 	reasonResizeRefused = "ResizeRefused"
 )
 
-// maxPods is the maximum number of pods in the status.
+// maxPods is the maximum number of pods in status.pods, and in status.fence.users.
 const maxPods = 16
 
-// verdict is the content of a condition, and for VolumeBound also the phase.
+// verdict has the values of a condition, and for the condition VolumeBound also the phase of the ShadowVolumeClaim.
 type verdict struct {
 	phase           v1alpha1.ShadowVolumeClaimPhase
 	status          metav1.ConditionStatus
