@@ -305,8 +305,9 @@ func (p place) affinity() *corev1.Affinity {
 	return affinity
 }
 
-// tolerations returns the tolerations by which a mover runs on virtual nodes, and a sender on the node that has the
-// volume, also while that node is cordoned or drained.
+// tolerations returns the tolerations of a mover. On a provider, a mover tolerates the taint TaintVirtualNode, and a
+// sender also cordoned nodes. In the local cluster, a sender, and a receiver whose node the move selects, tolerate all
+// taints with the effect NoSchedule.
 func (p place) tolerations(role string) []corev1.Toleration {
 	if p.clusterID != "" {
 		tolerations := []corev1.Toleration{{

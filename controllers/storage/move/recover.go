@@ -67,7 +67,7 @@ func (r *Reconciler) markedVolumes(
 		if !ok || mark.Namespace != key.Namespace || mark.Claim != key.Name {
 			continue
 		}
-		// The cache may not have received the removal of the mark.
+		// The cache may not have received the removal of annotationMark.
 		current, err := r.persistentVolume(ctx, volumes.Items[i].Name)
 		if err != nil {
 			return nil, nil, err

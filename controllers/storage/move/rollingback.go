@@ -98,7 +98,7 @@ func (m *move) restoreSource(ctx context.Context) (bool, error) {
 	}
 	name := m.progress.Source.VolumeName
 	if name == "" && claim != nil {
-		// The move was cancelled after the source was marked and before that was recorded.
+		// The move was cancelled after annotationMark of the source was set and before the status recorded the source.
 		name = claim.Spec.VolumeName
 	}
 	source, err := m.persistentVolume(ctx, name)

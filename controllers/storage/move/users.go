@@ -29,14 +29,15 @@ import (
 )
 
 const (
-	// endsKept is how long the end of a deleted pod is kept in ends.
+	// endsKept is how long ends keeps the record of a deleted pod.
 	endsKept = 15 * time.Minute
 	// endDelay is the time after which the watch of pods must have reported a deletion.
 	endDelay = 3 * time.Second
 )
 
-// ends has how deleted pods with claims ended. A kubelet reports the final phase of a pod before it deletes the pod. A
-// pod that was deleted by force has no final phase, and its containers may still run.
+// ends records for deleted pods that mounted claims whether they had a final phase. A kubelet reports the final phase
+// of a pod before it deletes the pod. A pod that was deleted by force has no final phase, and its containers may still
+// run.
 type ends struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -177,7 +178,7 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 			left = append(left, fmt.Sprintf("%s (deleted, and node %s has not reported its end)", user.Pod, user.Node))
 		}
 	}
-	// The mark is updated before the eviction, because a pod may be deleted before the next reconcile.
+	// annotationMark is updated before the eviction, because a pod may be deleted before the next reconcile.
 	if !equality.Semantic.DeepEqual(mark.Users, running) && len(mark.Users)+len(running) > 0 {
 		mark.Users = running
 		if err := m.remark(ctx, source, mark); err != nil {
