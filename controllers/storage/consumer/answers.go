@@ -74,7 +74,7 @@ func name(text string) string {
 	return text
 }
 
-// size returns a volume's size in whole bytes; nil if it is nil, not positive or larger than maxAnswer.
+// size returns the size of a volume in whole bytes; nil if quantity is nil, not positive or larger than maxAnswer.
 func size(quantity *resource.Quantity) *resource.Quantity {
 	if quantity == nil || quantity.Sign() <= 0 || quantity.Cmp(maxAnswer) > 0 {
 		return nil

@@ -34,8 +34,8 @@ const (
 	shadowProvisioningFailed = "ProvisioningFailed"
 )
 
-// provisionRemotely creates the ShadowVolumeClaim of a claim on the provider that the node represents. After
-// the provider accepted the ShadowVolumeClaim, provisionRemotely creates the local PersistentVolume.
+// provisionRemotely creates the ShadowVolumeClaim of a claim on the provider that the node represents, and the local
+// PersistentVolume after the provider has accepted the ShadowVolumeClaim. If the node cannot be used, it calls giveUp.
 func (p *Provisioner) provisionRemotely(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node *corev1.Node,
 ) (ctrl.Result, error) {

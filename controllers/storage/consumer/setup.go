@@ -136,8 +136,8 @@ func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []r
 	return p.waiting(ctx)
 }
 
-// shadowRequests returns requests for the claim that a ShadowVolumeClaim was created for, and for the claim that its
-// volume is bound to, which differs after a move.
+// shadowRequests returns requests for the claim that a ShadowVolumeClaim was created for, and for the claim in the
+// claimRef of its local PersistentVolume, which is another one after a move.
 func (c *Config) shadowRequests(ctx context.Context, kept shadow) []reconcile.Request {
 	var requests []reconcile.Request
 	name := types.NamespacedName{
