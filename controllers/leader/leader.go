@@ -21,7 +21,7 @@ import (
 // PodName is the environment variable with the name of the pod.
 const PodName = "POD_NAME"
 
-// ErrLost is wrapped by the error of Lead when the lease was lost.
+// ErrLost is wrapped by the error that Lead returns if the lease was lost.
 var ErrLost = errors.New("another process holds it, or this cluster's API server was unreachable")
 
 // Terms are the timing of a leader election.
@@ -34,7 +34,7 @@ type Terms struct {
 	Lease, Renew, Retry time.Duration
 	// Watchdog observes renewals for a health check. It may be nil.
 	Watchdog *leaderelection.HealthzAdaptor
-	// Standby is called whenever another process is observed to lead. It may be nil.
+	// Standby is called each time this process observes a new leader that is another process. It may be nil.
 	Standby func()
 }
 
@@ -107,8 +107,8 @@ func Lead(ctx context.Context, lock resourcelock.Interface, t Terms, work func(c
 	return nil
 }
 
-// release releases the lease, so that a standby can acquire it at once. ReleaseOnCancel of client-go would release it
-// before work has returned.
+// release releases the lease within timeout, so that a standby can acquire it at once. ReleaseOnCancel of client-go
+// would release it before work has returned.
 func release(ctx context.Context, lock resourcelock.Interface, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
