@@ -46,13 +46,15 @@ type Served struct {
 	clock     clock.Clock
 
 	mu sync.Mutex
-	// read is true once a read of discovery succeeded, and served is its last result.
+	// read is true once a read of discovery succeeded, and served is whether the last successful read found all
+	// resources.
 	read, served bool
-	// changed is closed and replaced when read or served changes.
+	// changed is closed, and replaced by a new channel, when read or served changes.
 	changed chan struct{}
 }
 
-// NewServed returns a Served that reports true only while all these resources are served.
+// NewServed returns a Served that reports true only while the local cluster serves all these resources, for example
+// serviceexports.
 func NewServed(discovery Discovery, clock clock.Clock, resources ...string) *Served {
 	return &Served{discovery: discovery, resources: resources, clock: clock, changed: make(chan struct{})}
 }
@@ -102,8 +104,9 @@ func (s *Served) update(ctx context.Context) error {
 	return nil
 }
 
-// Follow calls do in a new goroutine, once discovery was read and after each change of the result. Before each call, it
-// cancels the context of the previous call and waits for its return. It returns when ctx is done.
+// Follow calls do in a new goroutine once discovery was read, and again after each change of the result. Before each
+// further call, it cancels the context of the previous call and waits until that call returns. It returns when ctx is
+// done.
 func (s *Served) Follow(ctx context.Context, do func(ctx context.Context, served bool)) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
