@@ -42,8 +42,8 @@ func New(ctx context.Context, client kubernetes.Interface) (*Authority, error) {
 		ConfigMap, Key, client)
 }
 
-// Loaded returns an error until the CA bundle is loaded; none for a nil Authority. Before that, the
-// process serves requests, but does not authenticate clients by certificates.
+// Loaded returns an error until the CA bundle is loaded, and nil if the Authority is nil. Before the CA bundle is
+// loaded, the process serves requests, but does not authenticate clients by certificates.
 func Loaded(authority *Authority) error {
 	if authority == nil {
 		return nil
