@@ -51,7 +51,7 @@ func Register(register func(...metrics.Registerable)) {
 	register(reconcileDuration, reconcileErrors, writes, heartbeatExpired, orphanedClaims)
 }
 
-// ObserveReconcile records the duration of one reconcile of a controller, and its error, if there is one.
+// ObserveReconcile records the duration of one reconcile of a controller, and counts its error unless err is nil.
 func ObserveReconcile(controller string, took time.Duration, err error) {
 	reconcileDuration.WithLabelValues(controller).Observe(took.Seconds())
 	if err != nil {
@@ -59,7 +59,7 @@ func ObserveReconcile(controller string, took time.Duration, err error) {
 	}
 }
 
-// CountPatch counts one patch of an object or of its status.
+// CountPatch counts one patch of an object of this kind. part is "object" or "status".
 func CountPatch(kind, part string) {
 	writes.WithLabelValues(kind, part).Inc()
 }
@@ -73,7 +73,7 @@ func SetHeartbeatExpired(foreignCluster string, expired bool) {
 	heartbeatExpired.WithLabelValues(foreignCluster).Set(value)
 }
 
-// ForgetConsumer removes the metric of a cluster that is no longer a consumer.
+// ForgetConsumer removes the metric consumer_heartbeat_expired of a cluster that is no longer a consumer.
 func ForgetConsumer(foreignCluster string) {
 	heartbeatExpired.Delete(map[string]string{"foreign_cluster": foreignCluster})
 }
