@@ -84,7 +84,8 @@ func send[T runtime.Object](
 	return nil
 }
 
-// withPrecondition adds the uid and the resourceVersion of the object to a patch.
+// withPrecondition adds the UID and the resourceVersion of the object to a patch, so that the API server refuses the
+// patch with a conflict if the object changed.
 func withPrecondition(patch []byte, object metav1.Object) ([]byte, error) {
 	var content map[string]any
 	if err := json.Unmarshal(patch, &content); err != nil {
