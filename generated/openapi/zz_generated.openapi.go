@@ -18035,7 +18035,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are the ports of address that the peer may connect to, at most 32. They are required together with address, and forbidden together with cidr. Mappings of pods on other providers, and objects of version v0.1.0, have none, and permit all ports. A change does not affect established connections.",
+							Description: "ports are the ports of address that the peer may connect to, at most 32. They are required together with address, and forbidden together with cidr. They can be empty, which permits all ports, if address is a pod that runs on another peer, or if version v0.1.0 created the object. A change does not affect established connections.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18475,7 +18475,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "features are the names of the optional features that the cluster supports and reports to its peers.",
+							Description: "features are the names of the optional features that the cluster supports and reports to its peers, for example Tunnel.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18566,7 +18566,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterRange(ref common.Reference
 					},
 					"source": {
 						SchemaProps: spec.SchemaProps{
-							Description: "source is the object that the CIDR was read from.\n\nPossible enum values:\n - `\"APIServer\"` means that the CIDR was derived from the endpoints of the Service kubernetes.\n - `\"AddressPool\"` is the AddressPool external.\n - `\"Calico\"` is an IPPool of Calico.\n - `\"Cilium\"` is the ConfigMap cilium-config or a CiliumNode.\n - `\"Flannel\"` is the ConfigMap kube-flannel-cfg.\n - `\"K3s\"` is the annotation of a Node with the arguments of k3s or RKE2.\n - `\"Kubeadm\"` is the ConfigMap kubeadm-config.\n - `\"Node\"` is a Node: spec.podCIDRs, or its addresses in status.\n - `\"Pod\"` means that the CIDR was derived from the addresses of running pods, because no other source has a pod CIDR.\n - `\"ServiceCIDR\"` is a ServiceCIDR.\n - `\"Value\"` is a value of the chart, which overrides detected ranges of the same use.",
+							Description: "source is the value of the chart, or the kind of object, that the CIDR was read from.\n\nPossible enum values:\n - `\"APIServer\"` means that the CIDR was derived from the endpoints of the Service kubernetes.\n - `\"AddressPool\"` is the AddressPool external.\n - `\"Calico\"` is an IPPool of Calico.\n - `\"Cilium\"` is the ConfigMap cilium-config or a CiliumNode.\n - `\"Flannel\"` is the ConfigMap kube-flannel-cfg.\n - `\"K3s\"` is the annotation of a Node with the arguments of k3s or RKE2.\n - `\"Kubeadm\"` is the ConfigMap kubeadm-config.\n - `\"Node\"` is a Node: spec.podCIDRs, or its addresses in status.\n - `\"Pod\"` means that the CIDR was derived from the addresses of running pods, because no other source has a pod CIDR.\n - `\"ServiceCIDR\"` is a ServiceCIDR.\n - `\"Value\"` is a value of the chart, which overrides detected ranges of the same use.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18864,7 +18864,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"reach": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reach selects which local pods the peer reaches through the tunnel. Replies to connections of local pods, and addresses of AddressMappings, are not affected. Each cluster selects the reach of its peer independently. If empty, the value network.reach of the installation is used. If that is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.\n\nPossible enum values:\n - `\"All\"` permits connections to all pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
+							Description: "reach selects to which local pods the peer may open connections through the tunnel. Whatever it is, the peer may reply to connections of local pods, and reaches the addresses of the AddressMappings for it. Each cluster selects the reach of its peer independently. If empty, the value network.reach of the installation is used. If that is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.\n\nPossible enum values:\n - `\"All\"` permits connections to all pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"All", "Offloaded"},
@@ -18913,7 +18913,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"outgoingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoingPeering is the state of the peering in which the local cluster is the consumer.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
+							Description: "outgoingPeering is the state of the peering in which the local cluster is the consumer.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that this aspect of the peering, for example its networking, is being removed.\n - `\"Error\"` means that this aspect of the peering cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that this aspect of the peering is established.\n - `\"None\"` means that this aspect of the peering is disabled and completely removed.\n - `\"Pending\"` means that this aspect of the peering is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -18921,7 +18921,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"incomingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incomingPeering is the state of the peering in which the local cluster is the provider.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
+							Description: "incomingPeering is the state of the peering in which the local cluster is the provider.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that this aspect of the peering, for example its networking, is being removed.\n - `\"Error\"` means that this aspect of the peering cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that this aspect of the peering is established.\n - `\"None\"` means that this aspect of the peering is disabled and completely removed.\n - `\"Pending\"` means that this aspect of the peering is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -18929,7 +18929,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"networking": {
 						SchemaProps: spec.SchemaProps{
-							Description: "networking is the state of pod connectivity between the clusters. It is None if spec.networking selects None.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
+							Description: "networking is the state of pod connectivity between the clusters. It is None if spec.networking, or the value networking that applies instead, is None, and after all peerings have ended.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that this aspect of the peering, for example its networking, is being removed.\n - `\"Error\"` means that this aspect of the peering cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that this aspect of the peering is established.\n - `\"None\"` means that this aspect of the peering is disabled and completely removed.\n - `\"Pending\"` means that this aspect of the peering is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -18944,7 +18944,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"authentication": {
 						SchemaProps: spec.SchemaProps{
-							Description: "authentication is the state of the identities in the enabled directions. If both directions are enabled, it is Established if both identities are, and otherwise the state of an identity that is not.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
+							Description: "authentication is the state of the identity of the local cluster at the peer for the outgoing peering, and of the identity of the peer at the local cluster for the incoming peering. It is Established if each enabled peering has its identity, and otherwise the state of the missing identity: for the outgoing peering if both are missing. Without an enabled peering it is None.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that this aspect of the peering, for example its networking, is being removed.\n - `\"Error\"` means that this aspect of the peering cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that this aspect of the peering is established.\n - `\"None\"` means that this aspect of the peering is disabled and completely removed.\n - `\"Pending\"` means that this aspect of the peering is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -19000,7 +19000,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled peering is established and every virtual node is ready; ConsumerAlive, which is False once the heartbeat of the consumer is expired; Networking, which is True while the tunnel is connected; VolumesReleased, which is False while the end of the outgoing peering waits until data on the provider is moved or deleted; and TrustSelected, which is False while spec.trust is empty. The message of a condition that is not True states what to do.",
+							Description: "conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled peering is established, the provider can be reached, and every virtual node is ready; ConsumerAlive, which is False once the heartbeat of the consumer is expired; Networking, which is True while the tunnel is connected; VolumesReleased, which is False while the end of the outgoing peering waits until data on the provider is moved or deleted; and TrustSelected, which is False while spec.trust is empty. The message of a condition that is not True states what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19448,7 +19448,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"refusedPods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "refusedPods determines what happens to running pods of the consumer that exceed the limits after a change of spec.trust or spec.incomingPolicy.pods. The default is Keep.\n\nPossible enum values:\n - `\"Evict\"` evicts the pods, within their PodDisruptionBudgets on the provider.\n - `\"Keep\"` lets the pods run until the consumer deletes them.",
+							Description: "refusedPods determines what happens to running pods of the consumer that the limits in pods no longer permit, after a change of these limits or of spec.trust. The default is Keep.\n\nPossible enum values:\n - `\"Evict\"` evicts the pods, within their PodDisruptionBudgets on the provider.\n - `\"Keep\"` lets the pods run until the consumer deletes them.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Evict", "Keep"},
@@ -19683,6 +19683,20 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 						SchemaProps: spec.SchemaProps{
 							Description: "capacity is the capacity of the target volume in bytes.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"bytesUsed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bytesUsed is the size of the data in bytes. It is empty, because the move counts the data when it begins.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"files": {
+						SchemaProps: spec.SchemaProps{
+							Description: "files is the number of files. It is empty for the same reason as bytesUsed.",
+							Type:        []string{"integer"},
+							Format:      "int64",
 						},
 					},
 					"path": {
@@ -20474,7 +20488,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase summarizes the state of the namespace on all selected providers.\n\nPossible enum values:\n - `\"AllFailed\"` means that none of the selected providers can create the remote namespace.\n - `\"InProgress\"` means that remote namespaces are being created.\n - `\"NoClusterSelected\"` means that no provider is selected.\n - `\"Ready\"` means that all selected providers have a remote namespace.\n - `\"SomeFailed\"` means that some of the selected providers cannot create the remote namespace.\n - `\"Terminating\"` means that the namespace is being unoffloaded.",
+							Description: "phase summarizes the state of the namespace on all selected providers.\n\nPossible enum values:\n - `\"AllFailed\"` means that none of the selected providers can create the remote namespace.\n - `\"InProgress\"` means that remote namespaces are being created.\n - `\"NoClusterSelected\"` means that no provider is selected.\n - `\"Ready\"` means that all selected providers have a remote namespace.\n - `\"SomeFailed\"` means that at least one of the selected providers, but not all of them, cannot create the remote namespace.\n - `\"Terminating\"` means that the namespace is being unoffloaded.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"AllFailed", "InProgress", "NoClusterSelected", "Ready", "SomeFailed", "Terminating"},
@@ -21078,7 +21092,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase summarizes the state of the namespace on all selected providers.\n\nPossible enum values:\n - `\"AllFailed\"` means that none of the selected providers can create the remote namespace.\n - `\"InProgress\"` means that remote namespaces are being created.\n - `\"NoClusterSelected\"` means that no provider is selected.\n - `\"Ready\"` means that all selected providers have a remote namespace.\n - `\"SomeFailed\"` means that some of the selected providers cannot create the remote namespace.\n - `\"Terminating\"` means that the namespace is being unoffloaded.",
+							Description: "phase summarizes the state of the namespace on all selected providers.\n\nPossible enum values:\n - `\"AllFailed\"` means that none of the selected providers can create the remote namespace.\n - `\"InProgress\"` means that remote namespaces are being created.\n - `\"NoClusterSelected\"` means that no provider is selected.\n - `\"Ready\"` means that all selected providers have a remote namespace.\n - `\"SomeFailed\"` means that at least one of the selected providers, but not all of them, cannot create the remote namespace.\n - `\"Terminating\"` means that the namespace is being unoffloaded.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"AllFailed", "InProgress", "NoClusterSelected", "Ready", "SomeFailed", "Terminating"},
@@ -21459,7 +21473,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 					},
 					"virtualNode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "virtualNode is the name of the first virtual node that would represent the provider.",
+							Description: "virtualNode is the name of the virtual node that would represent the provider, liqo-<name>. If the provider makes offers of shape PerNode, the names are liqo-<name>-<number> instead.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21517,7 +21531,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "volumes are, if the request would end the outgoing peering, the first 100 volumes whose data the provider stores, each with the effect on the data.",
+							Description: "volumes are, if the outgoing peering would not be enabled after the request, the volumes whose data the provider stores, each with the effect on the data: the first 100 in the order of their namespaces and names.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21647,7 +21661,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 				Properties: map[string]spec.Schema{
 					"outgoingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoingPeering is the state of the peering in which the local cluster is the consumer.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
+							Description: "outgoingPeering is the state of the peering in which the local cluster is the consumer.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that this aspect of the peering, for example its networking, is being removed.\n - `\"Error\"` means that this aspect of the peering cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that this aspect of the peering is established.\n - `\"None\"` means that this aspect of the peering is disabled and completely removed.\n - `\"Pending\"` means that this aspect of the peering is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -21655,7 +21669,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 					},
 					"incomingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incomingPeering is the state of the peering in which the local cluster is the provider.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
+							Description: "incomingPeering is the state of the peering in which the local cluster is the provider.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that this aspect of the peering, for example its networking, is being removed.\n - `\"Error\"` means that this aspect of the peering cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that this aspect of the peering is established.\n - `\"None\"` means that this aspect of the peering is disabled and completely removed.\n - `\"Pending\"` means that this aspect of the peering is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -21663,7 +21677,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 					},
 					"authentication": {
 						SchemaProps: spec.SchemaProps{
-							Description: "authentication is status.authentication of the ForeignCluster.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that the aspect is being removed.\n - `\"Error\"` means that the aspect cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that the aspect is established.\n - `\"None\"` means that the aspect is disabled and completely removed.\n - `\"Pending\"` means that the aspect is being established.",
+							Description: "authentication is status.authentication of the ForeignCluster.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that this aspect of the peering, for example its networking, is being removed.\n - `\"Error\"` means that this aspect of the peering cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that this aspect of the peering is established.\n - `\"None\"` means that this aspect of the peering is disabled and completely removed.\n - `\"Pending\"` means that this aspect of the peering is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -21826,7 +21840,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenSpec(ref common.Refer
 				Properties: map[string]spec.Schema{
 					"consumerClusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "consumerClusterID is the UID of the namespace kube-system of the only cluster that may use the invitation. Empty permits any cluster. A consumer that is already a peer, and has lost its identity, needs an invitation with its own ID.",
+							Description: "consumerClusterID is the UID of the namespace kube-system of the only cluster that may use the invitation. Empty permits any cluster. A consumer that is already a peer, and has lost its identity, needs an invitation with its ID in this field.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -22566,7 +22580,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferStatus(ref common.Re
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the offer.\n\nPossible enum values:\n - `\"Accepted\"` means that the other cluster accepts the request or offer.\n - `\"ManualActionRequired\"` means that an administrator of the other cluster has to decide about the request or offer.\n - `\"Pending\"` means that the other cluster has not decided about the request or offer yet.\n - `\"Refused\"` means that the other cluster refuses the request or offer.\n - `\"Withdrawn\"` means that the request or offer was withdrawn, and that the other cluster has deleted everything that was created there for the request or offer.",
+							Description: "phase is the state of the offer.\n\nPossible enum values:\n - `\"Accepted\"` means that the provider accepts the request, or the consumer the offer.\n - `\"ManualActionRequired\"` means that an administrator has to decide: of the provider about the request, or of the consumer about the offer.\n - `\"Pending\"` means that the provider has not decided about the request yet, or the consumer about the offer.\n - `\"Refused\"` means that the provider refuses the request, or the consumer the offer.\n - `\"Withdrawn\"` means that the request was withdrawn, and that the provider has deleted the remote namespaces of the consumer, except those that still contain volumes; or that the offer was withdrawn, and that the consumer has deleted the virtual nodes for the offer.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accepted", "ManualActionRequired", "Pending", "Refused", "Withdrawn"},
@@ -22731,7 +22745,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestSpec(ref common.Re
 					},
 					"withdrawn": {
 						SchemaProps: spec.SchemaProps{
-							Description: "withdrawn ends the peering: the provider deletes all workloads of the consumer, and then its identity. The default is false.",
+							Description: "withdrawn ends the peering: the provider deletes the workloads of the consumer, and then revokes the identity of the consumer. The default is false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -22762,7 +22776,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestSpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "features are the names of the optional features that the consumer supports, at most 32. Empty means none.",
+							Description: "features are the names of the optional features that the consumer supports, for example Tunnel. At most 32. Empty means none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22791,7 +22805,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the state of the request.\n\nPossible enum values:\n - `\"Accepted\"` means that the other cluster accepts the request or offer.\n - `\"ManualActionRequired\"` means that an administrator of the other cluster has to decide about the request or offer.\n - `\"Pending\"` means that the other cluster has not decided about the request or offer yet.\n - `\"Refused\"` means that the other cluster refuses the request or offer.\n - `\"Withdrawn\"` means that the request or offer was withdrawn, and that the other cluster has deleted everything that was created there for the request or offer.",
+							Description: "phase is the state of the request.\n\nPossible enum values:\n - `\"Accepted\"` means that the provider accepts the request, or the consumer the offer.\n - `\"ManualActionRequired\"` means that an administrator has to decide: of the provider about the request, or of the consumer about the offer.\n - `\"Pending\"` means that the provider has not decided about the request yet, or the consumer about the offer.\n - `\"Refused\"` means that the provider refuses the request, or the consumer the offer.\n - `\"Withdrawn\"` means that the request was withdrawn, and that the provider has deleted the remote namespaces of the consumer, except those that still contain volumes; or that the offer was withdrawn, and that the consumer has deleted the virtual nodes for the offer.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accepted", "ManualActionRequired", "Pending", "Refused", "Withdrawn"},
@@ -22837,7 +22851,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "features are the names of the optional features that the provider supports, at most 32. Empty means none.",
+							Description: "features are the names of the optional features that the provider supports, for example Tunnel. At most 32. Empty means none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -2061,6 +2061,16 @@ func (m *MovePlan) MarshalToSizedBuffer(dAtA []byte) (int, error) {
 	i = encodeVarintGenerated(dAtA, i, uint64(len(m.Path)))
 	i--
 	dAtA[i] = 0x3a
+	if m.Files != nil {
+		i = encodeVarintGenerated(dAtA, i, uint64(*m.Files))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.BytesUsed != nil {
+		i = encodeVarintGenerated(dAtA, i, uint64(*m.BytesUsed))
+		i--
+		dAtA[i] = 0x28
+	}
 	if m.Capacity != nil {
 		{
 			size, err := m.Capacity.MarshalToSizedBuffer(dAtA[:i])
@@ -7589,6 +7599,12 @@ func (m *MovePlan) Size() (n int) {
 		l = m.Capacity.Size()
 		n += 1 + l + sovGenerated(uint64(l))
 	}
+	if m.BytesUsed != nil {
+		n += 1 + sovGenerated(uint64(*m.BytesUsed))
+	}
+	if m.Files != nil {
+		n += 1 + sovGenerated(uint64(*m.Files))
+	}
 	l = len(m.Path)
 	n += 1 + l + sovGenerated(uint64(l))
 	if len(m.EvictedPods) > 0 {
@@ -9940,6 +9956,8 @@ func (this *MovePlan) String() string {
 		`Source:` + strings.Replace(strings.Replace(this.Source.String(), "VolumeLocation", "VolumeLocation", 1), `&`, ``, 1) + `,`,
 		`Target:` + strings.Replace(strings.Replace(this.Target.String(), "VolumeLocation", "VolumeLocation", 1), `&`, ``, 1) + `,`,
 		`Capacity:` + strings.Replace(fmt.Sprintf("%v", this.Capacity), "Quantity", "resource.Quantity", 1) + `,`,
+		`BytesUsed:` + valueToStringGenerated(this.BytesUsed) + `,`,
+		`Files:` + valueToStringGenerated(this.Files) + `,`,
 		`Path:` + fmt.Sprintf("%v", this.Path) + `,`,
 		`EvictedPods:` + repeatedStringForEvictedPods + `,`,
 		`EvictedPodCount:` + fmt.Sprintf("%v", this.EvictedPodCount) + `,`,
@@ -17462,6 +17480,46 @@ func (m *MovePlan) Unmarshal(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BytesUsed", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.BytesUsed = &v
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Files", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Files = &v
 		case 7:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Path", wireType)

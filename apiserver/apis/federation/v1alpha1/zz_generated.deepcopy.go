@@ -842,6 +842,16 @@ func (in *MovePlan) DeepCopyInto(out *MovePlan) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.BytesUsed != nil {
+		in, out := &in.BytesUsed, &out.BytesUsed
+		*out = new(int64)
+		**out = **in
+	}
+	if in.Files != nil {
+		in, out := &in.Files, &out.Files
+		*out = new(int64)
+		**out = **in
+	}
 	if in.EvictedPods != nil {
 		in, out := &in.EvictedPods, &out.EvictedPods
 		*out = make([]PlannedEviction, len(*in))

@@ -27,7 +27,7 @@ type ClusterInfoStatusApplyConfiguration struct {
 	// version is the version of the controllers that wrote the status.
 	Version *string `json:"version,omitempty"`
 	// features are the names of the optional features that the cluster supports and reports to its
-	// peers.
+	// peers, for example Tunnel.
 	Features []string `json:"features,omitempty"`
 	// gateway is the public key and the endpoints of the local gateway. For mode InBand, an
 	// administrator of the peer sets them as spec.gateway of its ForeignCluster. Empty until the

@@ -18,7 +18,7 @@ type ClusterRangeApplyConfiguration struct {
 	Use *federationv1alpha1.ClusterRangeUse `json:"use,omitempty"`
 	// cidr is the IPv4 or IPv6 CIDR, for example 10.244.0.0/16.
 	CIDR *string `json:"cidr,omitempty"`
-	// source is the object that the CIDR was read from.
+	// source is the value of the chart, or the kind of object, that the CIDR was read from.
 	Source *federationv1alpha1.ClusterRangeSource `json:"source,omitempty"`
 }
 

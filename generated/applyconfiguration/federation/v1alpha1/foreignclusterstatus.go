@@ -23,15 +23,16 @@ type ForeignClusterStatusApplyConfiguration struct {
 	OutgoingPeering *federationv1alpha1.PeeringPhase `json:"outgoingPeering,omitempty"`
 	// incomingPeering is the state of the peering in which the local cluster is the provider.
 	IncomingPeering *federationv1alpha1.PeeringPhase `json:"incomingPeering,omitempty"`
-	// networking is the state of pod connectivity between the clusters. It is None if
-	// spec.networking selects None.
+	// networking is the state of pod connectivity between the clusters. It is None if spec.networking,
+	// or the value networking that applies instead, is None, and after all peerings have ended.
 	Networking *federationv1alpha1.PeeringPhase `json:"networking,omitempty"`
 	// latencyMicroseconds is the round-trip time through the tunnel to the gateway of the peer, in
 	// microseconds. It is 0 while the tunnel is not connected.
 	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
-	// authentication is the state of the identities in the enabled directions. If both directions are
-	// enabled, it is Established if both identities are, and otherwise the state of an identity that
-	// is not.
+	// authentication is the state of the identity of the local cluster at the peer for the outgoing
+	// peering, and of the identity of the peer at the local cluster for the incoming peering. It is
+	// Established if each enabled peering has its identity, and otherwise the state of the missing
+	// identity: for the outgoing peering if both are missing. Without an enabled peering it is None.
 	Authentication *federationv1alpha1.PeeringPhase `json:"authentication,omitempty"`
 	// peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the
 	// provider. Empty without an outgoing peering.
@@ -52,11 +53,12 @@ type ForeignClusterStatusApplyConfiguration struct {
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
 	// conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain
 	// outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled
-	// peering is established and every virtual node is ready; ConsumerAlive, which is False once the
-	// heartbeat of the consumer is expired; Networking, which is True while the tunnel is connected;
-	// VolumesReleased, which is False while the end of the outgoing peering waits until data on the
-	// provider is moved or deleted; and TrustSelected, which is False while spec.trust is empty. The
-	// message of a condition that is not True states what to do.
+	// peering is established, the provider can be reached, and every virtual node is ready;
+	// ConsumerAlive, which is False once the heartbeat of the consumer is expired; Networking, which
+	// is True while the tunnel is connected; VolumesReleased, which is False while the end of the
+	// outgoing peering waits until data on the provider is moved or deleted; and TrustSelected, which
+	// is False while spec.trust is empty. The message of a condition that is not True states what to
+	// do.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -92,8 +92,8 @@ type IncomingPolicyApplyConfiguration struct {
 	// empty, the value policy.maxRemoteNamespaces of the installation is used. If that is empty, too, it
 	// is 20 with trust Tenant, and unlimited with trust SameOwner.
 	MaxRemoteNamespaces *int32 `json:"maxRemoteNamespaces,omitempty"`
-	// refusedPods determines what happens to running pods of the consumer that exceed the limits after
-	// a change of spec.trust or spec.incomingPolicy.pods. The default is Keep.
+	// refusedPods determines what happens to running pods of the consumer that the limits in pods no
+	// longer permit, after a change of these limits or of spec.trust. The default is Keep.
 	RefusedPods *federationv1alpha1.RefusedPodsPolicy `json:"refusedPods,omitempty"`
 }
 

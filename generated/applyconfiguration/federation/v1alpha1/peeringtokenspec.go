@@ -16,7 +16,7 @@ import (
 type PeeringTokenSpecApplyConfiguration struct {
 	// consumerClusterID is the UID of the namespace kube-system of the only cluster that may use
 	// the invitation. Empty permits any cluster. A consumer that is already a peer, and has lost
-	// its identity, needs an invitation with its own ID.
+	// its identity, needs an invitation with its ID in this field.
 	ConsumerClusterID *string `json:"consumerClusterID,omitempty"`
 	// expirationSeconds is the time, in seconds, from the creation of the object until the
 	// invitation expires, 600 to 604800 (a week). The default is 3600.

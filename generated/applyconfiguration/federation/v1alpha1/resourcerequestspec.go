@@ -17,14 +17,14 @@ type ResourceRequestSpecApplyConfiguration struct {
 	// resources is the requested amount of each resource, from spec.resources of the
 	// ForeignCluster. Empty requests as much as the policy of the provider allows.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
-	// withdrawn ends the peering: the provider deletes all workloads of the consumer, and then its
-	// identity. The default is false.
+	// withdrawn ends the peering: the provider deletes the workloads of the consumer, and then revokes
+	// the identity of the consumer. The default is false.
 	Withdrawn *bool `json:"withdrawn,omitempty"`
 	// apiVersions are the versions of this API that the consumer supports, in order of preference,
 	// at most 32. Empty is v1alpha1.
 	APIVersions []string `json:"apiVersions,omitempty"`
-	// features are the names of the optional features that the consumer supports, at most 32. Empty
-	// means none.
+	// features are the names of the optional features that the consumer supports, for example Tunnel.
+	// At most 32. Empty means none.
 	Features []string `json:"features,omitempty"`
 }
 

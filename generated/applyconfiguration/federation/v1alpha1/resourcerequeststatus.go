@@ -26,8 +26,8 @@ type ResourceRequestStatusApplyConfiguration struct {
 	// apiVersions are the versions of this API that the provider supports, in order of preference,
 	// at most 32. Empty is v1alpha1.
 	APIVersions []string `json:"apiVersions,omitempty"`
-	// features are the names of the optional features that the provider supports, at most 32. Empty
-	// means none.
+	// features are the names of the optional features that the provider supports, for example Tunnel.
+	// At most 32. Empty means none.
 	Features []string `json:"features,omitempty"`
 	// conditions are Accepted, which is True while the provider accepts the request, and
 	// WithinQuota, which is False while the quota usage of the consumer exceeds its quota.
