@@ -38,8 +38,7 @@ type PeeringPlan struct {
 	// peerNamespace is the name of the local namespace with the objects and Secrets for the
 	// provider.
 	PeerNamespace string `json:"peerNamespace" protobuf:"bytes,5,opt,name=peerNamespace"`
-	// virtualNode is the name of the virtual node that would represent the provider, liqo-<name>. If
-	// the provider makes offers of shape PerNode, the names are liqo-<name>-<number> instead.
+	// virtualNode is the name of the first virtual node that would represent the provider.
 	VirtualNode string `json:"virtualNode" protobuf:"bytes,6,opt,name=virtualNode"`
 	// conflicts are the reasons for which the local cluster would refuse the peering, each with
 	// what to do. Empty if there are none.
@@ -53,9 +52,8 @@ type PeeringPlan struct {
 	// +optional
 	// +listType=atomic
 	Unknown []string `json:"unknown,omitempty" protobuf:"bytes,9,rep,name=unknown"`
-	// volumes are, if the outgoing peering would not be enabled after the request, the volumes whose
-	// data the provider stores, each with the effect on the data: the first 100 in the order of their
-	// namespaces and names.
+	// volumes are, if the request would end the outgoing peering, the first 100 volumes, by
+	// namespace and name, whose data the provider stores, each with the effect on the data.
 	// +optional
 	// +listType=atomic
 	Volumes []PlannedVolume `json:"volumes,omitempty" protobuf:"bytes,10,rep,name=volumes"`
@@ -93,8 +91,8 @@ type OffloadPlan struct {
 	// +optional
 	// +listType=atomic
 	Unknown []string `json:"unknown,omitempty" protobuf:"bytes,7,rep,name=unknown"`
-	// volumes are the first 100 volumes of the namespace whose data is stored by a provider that
-	// would no longer be selected, each with the effect on the data.
+	// volumes are the first 100 volumes of the namespace, by provider and name, whose data is
+	// stored by a provider that would no longer be selected, each with the effect on the data.
 	// +optional
 	// +listType=atomic
 	Volumes []PlannedVolume `json:"volumes,omitempty" protobuf:"bytes,8,rep,name=volumes"`
@@ -142,22 +140,16 @@ type MovePlan struct {
 	// capacity is the capacity of the target volume in bytes.
 	// +optional
 	Capacity *resource.Quantity `json:"capacity,omitempty" protobuf:"bytes,4,opt,name=capacity"`
-	// bytesUsed is the size of the data in bytes. It is empty, because the move counts the data when it
-	// begins.
-	// +optional
-	BytesUsed *int64 `json:"bytesUsed,omitempty" protobuf:"varint,5,opt,name=bytesUsed"`
-	// files is the number of files. It is empty for the same reason as bytesUsed.
-	// +optional
-	Files *int64 `json:"files,omitempty" protobuf:"varint,6,opt,name=files"`
 	// path describes the network path of the data from the source to the target.
 	// +optional
 	Path string `json:"path,omitempty" protobuf:"bytes,7,opt,name=path"`
-	// evictedPods are the first 100 pods that would be evicted because they mount the claim.
+	// evictedPods are the first 100 pods, by name, that would be evicted because they mount the
+	// claim.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	EvictedPods []PlannedEviction `json:"evictedPods,omitempty" protobuf:"bytes,8,rep,name=evictedPods"`
-	// evictedPodCount is the number of pods that would be evicted.
+	// evictedPodCount is the number of all pods that would be evicted because they mount the claim.
 	// +optional
 	EvictedPodCount int32 `json:"evictedPodCount,omitempty" protobuf:"varint,9,opt,name=evictedPodCount"`
 	// downtime describes the steps during which no pod can use the claim.
@@ -180,11 +172,12 @@ type PlannedEviction struct {
 	// nodeName is the name of the pod's node. Empty if the pod is not scheduled.
 	// +optional
 	NodeName string `json:"nodeName,omitempty" protobuf:"bytes,2,opt,name=nodeName"`
-	// disruptionBudget is the name of the first PodDisruptionBudget that selects the pod. Empty if none
-	// does.
+	// disruptionBudget is the name of the PodDisruptionBudget that selects the pod, the first by
+	// name if several do. Empty if none does.
 	// +optional
 	DisruptionBudget string `json:"disruptionBudget,omitempty" protobuf:"bytes,3,opt,name=disruptionBudget"`
-	// disruptionsAllowed is status.disruptionsAllowed of the PodDisruptionBudget. 0 without one.
+	// disruptionsAllowed is status.disruptionsAllowed of the PodDisruptionBudget in
+	// disruptionBudget. 0 if disruptionBudget is empty.
 	// +optional
 	DisruptionsAllowed int32 `json:"disruptionsAllowed,omitempty" protobuf:"varint,4,opt,name=disruptionsAllowed"`
 }

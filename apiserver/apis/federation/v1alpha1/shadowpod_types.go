@@ -40,11 +40,11 @@ type ShadowPodSpec struct {
 	// provider, or exceeds the quota. Only fields that can change in a running Kubernetes pod can
 	// change.
 	Pod corev1.PodSpec `json:"pod" protobuf:"bytes,1,opt,name=pod"`
-	// offeredNode is the name, in spec.nodes of a ResourceOffer, of the offered node that the local
-	// pod is bound to. The remote pod runs on a node with the labels of the offered node, and
-	// preferably on the offered node itself. If it is empty or no offer contains the name, the
-	// scheduler of the provider selects any shared node. A change applies when the remote pod is
-	// created again.
+	// offeredNode is the name, in spec.nodes of a ResourceOffer, of the offered node that the
+	// virtual node of the local pod represents. The remote pod runs on a node with the labels of
+	// the offered node, and preferably on the offered node itself. If offeredNode is empty or no
+	// offer contains the name, the remote pod runs on any node that the provider shares with the
+	// consumer. A change applies when the remote pod is created again.
 	// +optional
 	OfferedNode string `json:"offeredNode,omitempty" protobuf:"bytes,2,opt,name=offeredNode"`
 }
@@ -67,7 +67,8 @@ const ConditionPodPermitted = "PodPermitted"
 const CauseQuotaExceeded metav1.CauseType = "QuotaExceeded"
 
 // CauseTooManyFinished is the type of the cause in a 403 response to the creation of a ShadowPod
-// whose consumer already has too many finished ShadowPods.
+// whose consumer already has as many finished ShadowPods as it may keep: the number of pods in its
+// quota, but at least 1000 and at most 12500.
 const CauseTooManyFinished metav1.CauseType = "TooManyFinished"
 
 // ShadowPodStatus is the observed state of a shadow pod.

@@ -124,8 +124,8 @@ type ShadowVolumeClaimStatus struct {
 	// no expansion is in progress.
 	// +optional
 	Allocated *resource.Quantity `json:"allocated,omitempty" protobuf:"bytes,6,opt,name=allocated"`
-	// pods are the names of the first 16 pods of the namespace that mount the claim and have not
-	// ended.
+	// pods are the names of the first 16 pods of the namespace, by name, that mount the claim and
+	// have not ended.
 	// +optional
 	// +listType=atomic
 	Pods []string `json:"pods,omitempty" protobuf:"bytes,7,rep,name=pods"`
@@ -144,9 +144,9 @@ type ShadowVolumeClaimStatus struct {
 // VolumeFenceStatus lists the pods that use a volume that a move is locking. A pod that was force
 // deleted is listed until its node has reported that it ended.
 type VolumeFenceStatus struct {
-	// id is the value of spec.fence for which users were determined.
+	// id is the value that spec.fence had when the provider determined the list users.
 	ID string `json:"id" protobuf:"bytes,1,opt,name=id"`
-	// users are the names of the first 16 pods, apart from the movers, that use the volume. Empty
+	// users are the names of at most 16 pods, apart from the movers, that use the volume. Empty
 	// means that no pod uses it.
 	// +optional
 	// +listType=atomic

@@ -72,7 +72,8 @@ type VirtualNodeSpec struct {
 type OffloadingPatch struct {
 	// nodeSelector selects, by labels, the nodes of the provider that remote pods run on. It
 	// replaces the node selector of the local pod, which selects among virtual nodes. It cannot
-	// select single nodes or nodes with a role. Empty selects all shared nodes.
+	// select single nodes or nodes with a role. Empty selects all nodes that the provider shares
+	// with the consumer.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty" protobuf:"bytes,1,rep,name=nodeSelector"`
 	// affinity is the affinity of remote pods. Its node affinity selects nodes of the provider. Its

@@ -189,8 +189,8 @@ type VirtualVolumeStatus struct {
 	// capacity is the capacity of the volume in bytes. Empty before the volume exists.
 	// +optional
 	Capacity *resource.Quantity `json:"capacity,omitempty" protobuf:"bytes,3,opt,name=capacity"`
-	// mountedBy are the names of the first 16 pods that mount the claim and have not ended. Empty
-	// if no pod mounts it.
+	// mountedBy are the names of the first 16 pods, by name, that mount the claim, are bound to a
+	// node and have not ended. Empty if there are none.
 	// +optional
 	// +listType=atomic
 	MountedBy []string `json:"mountedBy,omitempty" protobuf:"bytes,4,rep,name=mountedBy"`
@@ -219,8 +219,8 @@ const (
 	// MoveQuiescing adds a scheduling gate to new pods that mount the claim, and evicts the running
 	// pods that mount it.
 	MoveQuiescing MovePhase = "Quiescing"
-	// MoveLocking binds the source volume to a claim of the move, so that no other pod can mount
-	// it.
+	// MoveLocking binds the source volume to a claim that the move creates, so that only its movers
+	// can mount the volume.
 	MoveLocking MovePhase = "Locking"
 	// MoveFinalCopy copies the changes since the previous copy, and verifies the target.
 	MoveFinalCopy MovePhase = "FinalCopy"
