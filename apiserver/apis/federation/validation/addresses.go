@@ -186,8 +186,8 @@ func mappingPorts(spec *federation.AddressMappingSpec) field.ErrorList {
 	return errs
 }
 
-// KeepCIDRs validates spec.keepCIDRs of a ForeignCluster or the flag that applies if it is empty.
-// The CIDRs may overlap.
+// KeepCIDRs validates spec.keepCIDRs of a ForeignCluster, or the flag --network-keep-cidrs, which
+// applies to ForeignClusters without spec.keepCIDRs. The CIDRs may overlap.
 func KeepCIDRs(list []string, path *field.Path) field.ErrorList {
 	return cidrs(list, MaxKeepCIDRs, true, path)
 }
@@ -246,7 +246,8 @@ func cidr(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
 	return routable(prefix, prefix.String(), text, path)
 }
 
-// cidrForm is a function for the parameter check of optional. It returns the errors of cidr.
+// cidrForm returns the errors of cidr without the parsed CIDR, so that it can be an argument of the
+// function optional.
 func cidrForm(text string, path *field.Path) field.ErrorList {
 	_, errs := cidr(text, path)
 	return errs

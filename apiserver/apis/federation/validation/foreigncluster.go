@@ -153,7 +153,7 @@ func inBand(spec *federation.ForeignClusterSpec) field.ErrorList {
 	}
 	if spec.ClusterID == "" {
 		errs = append(errs, field.Required(specPath.Child("clusterID"),
-			"must be set with mode InBand, to the ID of the peer"))
+			"must be set with mode InBand, to the UID of the namespace kube-system of the peer"))
 	}
 	if spec.ProxyURL != "" {
 		errs = append(errs, field.Forbidden(specPath.Child("proxyURL"),

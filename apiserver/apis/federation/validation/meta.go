@@ -143,7 +143,7 @@ func printable(text string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// optional calls check for a value that is not empty.
+// optional returns the errors of the function check for a value. An empty value has no errors.
 func optional(value string, path *field.Path, check func(string, *field.Path) field.ErrorList) field.ErrorList {
 	if value == "" {
 		return nil

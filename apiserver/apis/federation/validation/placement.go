@@ -25,9 +25,10 @@ const (
 	schedulerChoice  = "must not select a node or a role of nodes: the scheduler of the provider selects the node"
 )
 
-// podPlacement validates that a pod does not select single nodes or nodes with a role, and that its
-// pod affinity and anti-affinity select only pods of its own namespace. Because of an anti-affinity
-// to pods of another namespace, the scheduler would not place those pods on the node.
+// podPlacement validates that a pod does not select single nodes or nodes with a role, that its pod
+// affinity and anti-affinity select only pods of its own namespace, and that its tolerations are
+// permitted. If a pod had an anti-affinity to pods of another namespace, the scheduler would keep
+// those pods off the node of this pod.
 func podPlacement(spec *corev1.PodSpec, namespace string) field.ErrorList {
 	var errs field.ErrorList
 	errs = append(errs, nodeLabels(spec.NodeSelector, podPath.Child("nodeSelector"))...)

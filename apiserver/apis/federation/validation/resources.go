@@ -47,16 +47,16 @@ func countable(name corev1.ResourceName) bool {
 	return name == corev1.ResourcePods || name == corev1.ResourcePersistentVolumeClaims
 }
 
-// podResources are the names that spec.resources of a ForeignCluster may contain, without huge
-// pages and names with a domain.
+// podResources are names that spec.resources of a ForeignCluster may contain. Names of huge pages
+// and extended resources, whose names have a domain, are valid in addition.
 var podResources = []string{
 	string(corev1.ResourceCPU), string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage),
 	string(corev1.ResourcePods),
 }
 
-// quotaResources are the names that spec.incomingPolicy.limits of a ForeignCluster may contain,
-// without huge pages and names with a domain. The last one is the form of the name for one
-// StorageClass.
+// quotaResources are names that spec.incomingPolicy.limits of a ForeignCluster may contain. Names
+// of huge pages and extended resources are valid in addition. The last name contains <class> as a
+// placeholder for the name of a StorageClass.
 var quotaResources = append(slices.Clone(podResources), string(corev1.ResourceRequestsStorage),
 	string(corev1.ResourcePersistentVolumeClaims), string(v1alpha1.ClassStorage("<class>")))
 

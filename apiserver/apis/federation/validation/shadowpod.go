@@ -102,7 +102,8 @@ func ValidateShadowPodStatusUpdate(pod, old *federation.ShadowPod) field.ErrorLi
 	return append(errs, conditions(pod.Status.Conditions, statusPath.Child("conditions"))...)
 }
 
-// size returns the size of the metadata and the spec of a shadow pod, in bytes.
+// size returns the size of the metadata, without managed fields, and of spec.pod of a shadow pod,
+// in bytes.
 func size(pod *federation.ShadowPod) int {
 	// Managed fields do not count: the API server writes them.
 	meta := pod.ObjectMeta
@@ -116,8 +117,9 @@ func tooLarge() *field.Error {
 	return err
 }
 
-// podSize validates that a pod is not too large, and has the fields that every pod requires.
-// kube-apiserver validates the other fields when the controllers create the pod.
+// podSize validates that the lists of a new pod are not longer than their limits, for example
+// maxContainers, that the pod has containers with names and images, and that its resources and
+// volumes are valid. kube-apiserver validates the other fields when the controllers create the pod.
 func podSize(spec *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	if len(spec.Containers) == 0 {
@@ -273,9 +275,10 @@ func keepImages(containers, old []corev1.Container) {
 	}
 }
 
-// keepResources sets the CPU and memory of each container for which resizes returns true to the
-// values in old, so that a comparison with old ignores a resize. Like Kubernetes, it returns an
-// error if a request or a limit was removed.
+// keepResources sets the CPU and memory of containers to the values in old, so that the caller can
+// compare all other fields with old. It does so for each container for which the function resizes
+// returns true; all other containers cannot be resized. Like Kubernetes, it returns an error if a
+// request or a limit was removed.
 func keepResources(
 	containers, old []corev1.Container, resizes func(*corev1.Container) bool, path *field.Path,
 ) field.ErrorList {

@@ -65,13 +65,13 @@ func storageQuota(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// notStorage validates that a list of resources contains no limit for claims: such a resource would
-// become part of the capacity of a Node.
+// notStorage validates that spec.resources of an offer contains no limit for claims, which belongs
+// in spec.storage: resources in spec.resources become the capacity of a Node.
 func notStorage(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if v1alpha1.IsStorage(name) {
-			errs = append(errs, field.Forbidden(path.Key(truncate(string(name))), "must be in spec.storage"))
+			errs = append(errs, field.Forbidden(path.Key(truncate(string(name))), "must be in spec.storage instead"))
 		}
 	}
 	return errs
@@ -88,14 +88,15 @@ func ExternalVolumeType(name string, path *field.Path) field.ErrorList {
 	return oneOf(name, path, ExternalVolumeTypes...)
 }
 
-// CSIDriver validates the name of a CSI driver for inline volumes. The driver of the federation is
-// refused.
+// CSIDriver validates the name of a CSI driver for inline volumes. v1alpha1.StorageProvisioner, the
+// CSI driver of the federation, is refused.
 func CSIDriver(name string, path *field.Path) field.ErrorList {
 	if len(name) > maxDriverName {
 		return field.ErrorList{field.TooLong(path, "", maxDriverName)}
 	}
 	if name == v1alpha1.StorageProvisioner {
-		return field.ErrorList{field.Forbidden(path, "must not be the driver of the federation, which has no inline volumes")}
+		return field.ErrorList{field.Forbidden(path,
+			"must not be the CSI driver of the federation, which has no inline volumes")}
 	}
 	var errs field.ErrorList
 	for _, message := range validation.IsDNS1123Subdomain(name) {
