@@ -52,10 +52,11 @@ func (p Pool) holds(prefix netip.Prefix) bool {
 type Request struct {
 	// Range is the range to map. The allocated range has the same prefix length and address family.
 	Range netip.Prefix
-	// If Keep is true and Exact is not set, Range is mapped to itself, even if it is not in the pool, unless it is
-	// allocated or reserved. If Keep is false, Range is mapped to itself only if it equals Exact and is in the pool.
+	// Keep is true if Range may be mapped to itself although it is not in the pool. Then, if Exact is not set, Range is
+	// mapped to itself if it is neither allocated nor reserved. If Keep is false, Range is mapped to itself only if it
+	// equals Exact and is in the pool.
 	Keep bool
-	// Exact is the only range that may be allocated. The zero value permits any.
+	// Exact is the only range that may be allocated. The zero value permits any range.
 	Exact netip.Prefix
 	// Chance is a random number, by which Allocate selects one of several free addresses. It is an
 	// argument so that Allocate is deterministic.
@@ -83,7 +84,8 @@ type ErrExhausted struct {
 	NoCIDR bool
 }
 
-// Error returns a sentence with the family and the prefix length, whose subject "it" is the pool.
+// Error returns, for example, "it has no free IPv4 range of the size /16 left". "It" is the pool, which the caller
+// names.
 func (e *ErrExhausted) Error() string {
 	if e.NoCIDR {
 		return fmt.Sprintf("it has no %s CIDR", e.Family)

@@ -129,9 +129,9 @@ func (s Set) Free(within netip.Prefix, bits int) (free netip.Prefix, ok bool) {
 	return s.choose(within, bits, func(int) bool { return true })
 }
 
-// choose returns a prefix of length bits in within that contains no address of the set. Where both
-// halves of a prefix contain such a prefix, it calls upper with the length of the prefix, and takes the
-// upper half if the result is true.
+// choose returns a prefix of length bits in within that contains no address of the set; ok is false if no such prefix
+// exists. It halves within repeatedly. If both halves contain such a prefix, it continues in the upper half if upper
+// returns true for the length of the prefix that is halved, and otherwise in the lower half.
 func (s Set) choose(within netip.Prefix, bits int, upper func(bits int) bool) (free netip.Prefix, ok bool) {
 	n := s.at(within)
 	if bits < within.Bits() || bits > within.Addr().BitLen() || within.Bits()+n.freeBits() > bits {
