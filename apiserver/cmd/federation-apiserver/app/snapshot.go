@@ -60,7 +60,8 @@ func newRestoreCommand(out io.Writer) *cobra.Command {
 			"snapshots of --data-dir. Required.")
 	cmd.Flags().StringVar(&o.DataDir, "data-dir", o.DataDir, "Data directory into which the snapshot is restored.")
 	cmd.Flags().BoolVar(&o.SetAside, "set-aside", false,
-		"Rename existing data. If false, the command fails if data exists.")
+		"Rename the directory etcd in --data-dir, if it exists, to etcd.aside-<time>. If false, the command fails if it "+
+			"exists.")
 	return cmd
 }
 
