@@ -54,7 +54,8 @@ func ParseMode(value string) (Mode, error) {
 	return "", fmt.Errorf("%q must be one of %v", value, modes)
 }
 
-// ByToken reports whether the identity of a request is a ServiceAccount. The result does not change
+// ByToken reports whether a provider with mode m answers a request with a ServiceAccount as identity instead of a
+// certificate. Once the provider has accepted the ServiceAccount or issued the certificate, the result does not change
 // until the consumer renews the identity, which increases the generation of the request.
 func (m Mode) ByToken(request *v1alpha1.IdentityRequest) bool {
 	switch {
