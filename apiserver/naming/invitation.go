@@ -14,8 +14,8 @@ import (
 
 const invitationPrefix = "invitation-"
 
-// InvitationSecret returns the name of the Secret with the token of an invitation, in the invitation namespace of the
-// consumer.
+// InvitationSecret returns the name of the Secret with the token of an invitation. A consumer stores it in the
+// namespace that --invitation-namespace names. foreignCluster is the ForeignCluster of the provider.
 func InvitationSecret(foreignCluster string) string { return invitationPrefix + foreignCluster }
 
 // InvitationAccount returns the name of the ServiceAccount whose tokens an invitation contains, which

@@ -50,7 +50,8 @@ func ForeignClusterOf(namespace string) string {
 	return ""
 }
 
-// NodeName returns the name of the Node of a provider's first virtual node.
+// NodeName returns the name of the Node of the VirtualNode with the given name. The VirtualNode of an offer that has no
+// spec.nodes has the name of the provider's ForeignCluster.
 func NodeName(foreignCluster string) string { return v1alpha1.VirtualNodePrefix + foreignCluster }
 
 // VirtualKubelet returns the name of the Deployment and of the ServiceAccount of the virtual kubelet
@@ -63,7 +64,7 @@ func AccountOnNode(peerNamespace, virtualNode, account string) string {
 	return peerNamespace + ":" + VirtualKubelet(virtualNode) + ":" + account
 }
 
-// ShortID returns the first hexadecimal digits of the hash of a cluster ID, for use in names.
+// ShortID returns the first shortIDLength hexadecimal digits of the hash of a cluster ID, for use in names.
 func ShortID(clusterID string) string { return hash(clusterID)[:shortIDLength] }
 
 // RemoteNamespace returns the name of the remote namespaces of an offloaded namespace, as

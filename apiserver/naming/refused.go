@@ -19,8 +19,8 @@ var reservedPrefixes = []string{"kube-", "openshift-", tenantPrefix, peerPrefix}
 
 var reservedNames = []string{"default", "liqo", "openshift"}
 
-// domains are names that no remote namespace may have, because they are in use as top-level domains although they are
-// not delegated on the internet: names of cluster DNS, special-use names (RFC 6761, RFC 6762, RFC 7686, RFC 9476), and
+// domains are names that RefuseDomain refuses, because they are in use as top-level domains although they are not
+// delegated on the internet: names of cluster DNS, special-use names (RFC 6761, RFC 6762, RFC 7686, RFC 9476), and
 // names of private networks (RFC 6762 appendix G; ICANN's name collision reports on corp, home and mail; internal).
 var domains = []string{
 	"cluster", "pod", "svc",
@@ -48,7 +48,8 @@ func IsReserved(name string) bool {
 
 // RefuseDomain returns an error if the name of a namespace is a top-level domain or another public suffix. With
 // svc.cluster.local in the DNS search list of pods, github.com would be resolved to the Service github in the namespace
-// com. Providers list the names that they permit nevertheless.
+// com. A provider permits such a name nevertheless if one of its patterns for names, for example in
+// spec.incomingPolicy.remoteNamespaces of the ForeignCluster, is exactly this name.
 func RefuseDomain(name string) error {
 	if !isDomain(name) {
 		return nil
