@@ -29,10 +29,11 @@ type Claim struct {
 type site int
 
 const (
-	// anySite permits every cluster: the claim has no volume yet, or its data is being moved and its
-	// pods wait for the move.
+	// anySite permits every cluster: the claim has a virtual StorageClass and no volume yet, or its data is being moved
+	// and its pods wait for the move.
 	anySite site = iota
-	// localSite permits only the local cluster.
+	// localSite permits only the local cluster: the claim has another StorageClass or a local volume, or does not
+	// exist.
 	localSite
 	// remoteSite permits only the provider that stores the data. The scheduler ensures this by the node affinity of the
 	// PersistentVolume.
@@ -78,8 +79,8 @@ func (c Claim) bound(namespace string) bool {
 	return reference.Namespace == namespace && reference.Name == c.Name
 }
 
-// onProvider reports whether a provider stores the data of the volume. It also returns true for a
-// volume with the driver of the federation and a malformed handle.
+// onProvider reports whether a provider stores the data of the volume. It also returns true for a volume with the CSI
+// driver v1alpha1.StorageProvisioner and a malformed handle.
 func (c Claim) onProvider() bool {
 	_, remote, err := volume.HandleOf(c.Volume)
 	return remote || err != nil

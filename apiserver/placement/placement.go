@@ -141,10 +141,10 @@ func narrow(in Input) scope {
 	return s
 }
 
-// requireClasses removes the providers that do not offer all StorageClasses that unbound claims name in
-// an annotation. If no provider remains, the pod is placed in the local cluster if the strategy permits
-// that, and is refused otherwise. It could not wait for a provider to offer the class, because its
-// affinity cannot change later.
+// requireClasses removes the providers that do not offer all StorageClasses that unbound claims of the pod name in the
+// annotation liqo.io/remote-storage-class. If no provider remains, the pod is placed in the local cluster if the
+// strategy permits that, and is refused otherwise. The pod could not wait for a provider to offer the class, because
+// its affinity cannot change later.
 func (s *scope) requireClasses(in Input) {
 	for _, claim := range in.Claims {
 		class := claim.remoteClass(in.Namespace)

@@ -65,7 +65,8 @@ func (p Provider) Choose(selector ClusterSelector, nodes Nodes) string {
 
 func isUsable(virtualNode *v1alpha1.VirtualNode) bool { return virtualNode.DeletionTimestamp.IsZero() }
 
-// NamespaceBelongs reports whether the labels of a namespace name this ForeignCluster and this role.
+// NamespaceBelongs reports whether the labels of a namespace contain the given ForeignCluster and the given role, for
+// example v1alpha1.RoleTenant.
 func NamespaceBelongs(namespace *corev1.Namespace, foreignCluster, role string) bool {
 	return namespace.Labels[v1alpha1.LabelForeignCluster] == foreignCluster && namespace.Labels[v1alpha1.LabelRole] == role
 }
@@ -77,8 +78,8 @@ func NodeBelongs(node *corev1.Node, clusterID string) bool {
 		node.Labels[v1alpha1.LabelRemoteClusterID] == clusterID
 }
 
-// OffersPods reports whether the Node of a virtual node has allocatable pods. It has none while an
-// administrator of the provider has cordoned the local cluster.
+// OffersPods reports whether the Node of a virtual node has allocatable pods, or does not limit their number. It has
+// none while the administrator of the provider has set spec.cordoned of the ForeignCluster of the local cluster.
 func OffersPods(node *corev1.Node) bool {
 	pods, known := node.Status.Allocatable[corev1.ResourcePods]
 	return !known || pods.Sign() > 0
