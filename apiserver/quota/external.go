@@ -9,8 +9,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ExternalVolumes returns the volume types and CSI drivers in the valid offers of a consumer, as
-// defined by Granted.
+// ExternalVolumes returns the volume types and CSI drivers in the valid offers of a consumer, without duplicates and
+// sorted; Granted defines valid.
 func ExternalVolumes(offers []*v1alpha1.ResourceOffer) v1alpha1.ExternalVolumes {
 	types, drivers := sets.New[string](), sets.New[string]()
 	for _, offer := range offers {

@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// PodPolicies returns the different limits for pods in the valid offers of a consumer, as defined by Granted. A pod
-// must be within all of them, because a pod does not belong to one particular offer.
+// PodPolicies returns the limits for pods in the valid offers of a consumer, without duplicates; Granted defines valid.
+// A pod must be within all limits, because it does not belong to one particular offer.
 func PodPolicies(offers []*v1alpha1.ResourceOffer) []*v1alpha1.PodPolicy {
 	var policies []*v1alpha1.PodPolicy
 	for _, offer := range offers {
