@@ -15,27 +15,31 @@ import (
 )
 
 const (
-	// Reviews are also limited per source address, so that a client that tries many tokens does not use up the limit of
-	// other clients. The limiters of the last maxSources addresses are cached.
+	// For new tokens, reviews are also limited per source, so that a client that tries many tokens does not use up the
+	// limit of other clients: to sourceReviewsPerSecond, with bursts of sourceReviewBurst. The limiters of the
+	// maxSources sources that were used last are cached.
 	sourceReviewsPerSecond = 2
 	sourceReviewBurst      = 50
 	maxSources             = 1024
-	// validTokenTTL is the time for which a token that was valid is exempt from the limits of new tokens.
+	// validTokenTTL is the time for which a token that was valid is exempt from the limits of new tokens, and for which
+	// the limiter of an unused source is cached.
 	validTokenTTL = time.Hour
 )
 
 // Key is a hash of a token, and of what else the result of its review depends on, for example a path.
 type Key = [sha256.Size]byte
 
-// Limiter limits reviews of tokens. Tokens that were valid within the last hour have a limit of their own.
+// Limiter limits reviews of tokens. Tokens that were valid within the last hour share a limit of their own; all other
+// tokens are new tokens.
 type Limiter struct {
 	newTokens, validTokens *rate.Limiter
-	// valid has the Keys of tokens that were valid, and sources a limiter for each source.
+	// valid contains the Keys of tokens that were valid, and sources contains a rate.Limiter for each source.
 	valid, sources *cache.LRUExpireCache
 }
 
-// New returns a limiter that permits perSecond reviews per second, with a burst of burst reviews, for new tokens and as
-// many for valid tokens. It stores the Keys of at most tokens valid tokens.
+// New returns a limiter that permits perSecond reviews per second, with bursts of burst reviews, for all new tokens
+// together, and separately as many for all valid tokens together. tokens is the maximum number of valid tokens whose
+// Keys it stores.
 func New(perSecond rate.Limit, burst, tokens int) *Limiter {
 	return &Limiter{
 		newTokens: rate.NewLimiter(perSecond, burst), validTokens: rate.NewLimiter(perSecond, burst),
