@@ -19,8 +19,8 @@ import (
 )
 
 // writeParameters are the query parameters of requests that write: those of CreateOptions, UpdateOptions, PatchOptions,
-// DeleteOptions and ListOptions in k8s.io/apimachinery/pkg/apis/meta/v1, and two that kube-apiserver has for every
-// request.
+// DeleteOptions and ListOptions in k8s.io/apimachinery/pkg/apis/meta/v1, and pretty and timeout, which every request
+// may have.
 var writeParameters = []string{
 	"dryRun", "fieldManager", "fieldValidation", "force", "gracePeriodSeconds", "orphanDependents", "propagationPolicy",
 	"ignoreStoreReadErrorWithClusterBreakingPotential", "labelSelector", "fieldSelector", "limit", "continue",
