@@ -32,8 +32,9 @@ type dataDir struct {
 	lock *os.File
 }
 
-// openDataDir creates the directory if it does not exist, and locks it until close. It fails if another
-// process has locked it, or if it cannot be written. Errors name the directory and the remedy.
+// openDataDir creates the directory if it does not exist, and locks it until close. It fails if the path is longer than
+// maxDataDir, if another process has locked the directory, if the directory cannot be written, or if its volume has
+// fewer than minFreeBytes free. Errors name the directory, and most of them the remedy.
 func openDataDir(path string) (*dataDir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -36,8 +36,8 @@ const (
 	catchUpEntries = 100
 	// walFiles is the maximum number of log files on disk, of 64 MB each.
 	walFiles = 2
-	// defragThresholdMiB is the free space within the database, in MiB, above which it is defragmented,
-	// by etcd at its start and by Maintain.
+	// defragThresholdMiB is the minimum free space within the database, in MiB, for a defragmentation: by etcd at its
+	// start, and by Maintain if at least half of the database is free, too.
 	defragThresholdMiB = 64
 )
 
@@ -48,13 +48,12 @@ type Embedded struct {
 	dir    *dataDir
 	// quota is the maximum size of the database, in bytes.
 	quota int64
-	// quiet suppresses log messages of etcd. It is true while etcd starts and stops.
+	// quiet suppresses warnings and errors that etcd logs. It is true while etcd starts and stops.
 	quiet atomic.Bool
 }
 
-// Start starts an etcd with its data in dir, and returns when it serves requests. Errors are one line
-// and end with the remedy. Start does not configure compaction, because the API server compacts its
-// etcd itself.
+// Start starts an etcd with its data in dir, and returns when it serves requests. Most errors name dir and end with the
+// remedy. Start does not configure compaction, because the API server compacts its etcd itself.
 func Start(ctx context.Context, dir string) (*Embedded, error) {
 	return start(ctx, dir, backendQuota)
 }

@@ -17,18 +17,20 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// chatter is the log verbosity from which informational messages of etcd are logged as well.
+// chatter is the log verbosity from which all messages of etcd are logged, also informational ones and those that are
+// suppressed by default.
 const chatter = 4
 
-// zapLogger returns a zap logger for etcd that writes to logger. It drops messages while quiet is true. If etcd logs a
-// panic or a fatal error, the logger prints one line that names the directory, and ends the process.
+// zapLogger returns a zap logger for etcd that writes to logger. Below log verbosity chatter it drops informational
+// messages, and all messages while quiet is true. If etcd logs a panic or a fatal error, the logger prints one line
+// that names the directory, and ends the process.
 func zapLogger(logger klog.Logger, quiet *atomic.Bool, directory string) *zap.Logger {
 	end := giveUp{directory: directory, output: os.Stderr, exit: os.Exit}
 	return zap.New(&core{logger: logger, quiet: quiet}, zap.WithPanicHook(end), zap.WithFatalHook(end))
 }
 
-// alwaysQuiet returns a quiet argument for zapLogger that drops all messages, for functions of etcd
-// that return their errors.
+// alwaysQuiet returns an argument quiet of zapLogger that is always true, for functions of etcd that return their
+// errors.
 func alwaysQuiet() *atomic.Bool {
 	quiet := &atomic.Bool{}
 	quiet.Store(true)

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// defragmentInterval is the time between two checks whether to defragment the database. A
-	// defragmentation blocks all requests, so it takes place only if more than half of the database and
-	// more than defragThresholdMiB are free.
+	// defragmentInterval is the time between two checks whether to defragment the database. A defragmentation blocks
+	// all requests, so it takes place only if at least half of the database and at least defragThresholdMiB are free,
+	// or if etcd refuses writes because the database is full.
 	defragmentInterval = 10 * time.Minute
 	// retryInterval is the time after which a failed snapshot is retried.
 	retryInterval = 10 * time.Minute
@@ -101,7 +101,8 @@ func (e *Embedded) snapshotAndPrune(ctx context.Context, retain int, now time.Ti
 	return path, e.prune(retain)
 }
 
-// makeRoom deletes all snapshots except the newest if the volume has fewer than needed bytes free.
+// makeRoom deletes unfinished snapshots, and all complete snapshots except the newest, if the volume has fewer than
+// needed bytes free.
 func (e *Embedded) makeRoom(needed uint64) error {
 	if e.dir.checkSpace(needed) == nil {
 		return nil
@@ -109,9 +110,9 @@ func (e *Embedded) makeRoom(needed uint64) error {
 	return e.prune(1)
 }
 
-// defragment defragments the database if enough of its space is free, and returns the number of bytes by which the file
-// became smaller. If etcd refuses writes because the database is full, it first compacts the history, and then disarms
-// the alarm.
+// defragment defragments the database if at least half of it and at least defragThresholdMiB are free, and returns the
+// number of bytes by which the file became smaller. If etcd refuses writes because the database is full, it compacts
+// the history, defragments the database in any case, and then disarms the alarm.
 func (e *Embedded) defragment(ctx context.Context) (freed int64, err error) {
 	before, err := e.client.Status(ctx, e.Endpoint())
 	if err != nil {
@@ -159,8 +160,8 @@ func (e *Embedded) full(ctx context.Context) ([]*etcdserverpb.AlarmMember, error
 	}), nil
 }
 
-// reopen disarms alarms, so that etcd accepts writes again. It returns an error if the database is
-// still larger than 90 % of the quota.
+// reopen disarms alarms, so that etcd accepts writes again. size is the size of the database in bytes. If there are
+// alarms and size is larger than 90 % of the quota, it disarms none and returns an error.
 func (e *Embedded) reopen(ctx context.Context, alarms []*etcdserverpb.AlarmMember, size int64) error {
 	if most := e.quota / 10 * 9; len(alarms) > 0 && size > most {
 		return fmt.Errorf("the database is full: it has %d bytes, and must have at most %d to accept writes: "+

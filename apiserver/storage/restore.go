@@ -36,8 +36,8 @@ type RestoreOptions struct {
 	Snapshot string
 	// DataDir is the data directory to restore into.
 	DataDir string
-	// SetAside renames existing data in the data directory. If it is false and the directory contains
-	// data, Restore fails.
+	// If SetAside is true, existing data in the data directory is renamed to etcd.aside-<time>. If it is false and the
+	// directory contains data, Restore fails.
 	SetAside bool
 }
 
@@ -51,9 +51,9 @@ type Restored struct {
 	Aside string
 }
 
-// Restore restores a snapshot into a data directory. It increases the revision by revisionBump, so that
-// clients list all objects again. If it fails, the data in the directory is unchanged. Errors are one
-// line and end with the remedy.
+// Restore restores a snapshot into a data directory. It increases the revision by revisionBump, so that clients list
+// all objects again. If it fails, existing data is not lost, but it may already be renamed as SetAside describes. Most
+// errors name the snapshot or the directory, and end with the remedy.
 func Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
 	dir, err := openDataDir(o.DataDir)
 	if err != nil {
