@@ -52,7 +52,7 @@ func Refusals(
 	if most := policy.MaxGracePeriodSeconds; most != nil && grace > *most &&
 		grace > ptr.Deref(old.Spec.TerminationGracePeriodSeconds, 0) {
 		errs = append(errs, field.Invalid(specPath.Child("terminationGracePeriodSeconds"), grace,
-			fmt.Sprintf("the provider permits at most %d%s", *most, remedy.in("maxGracePeriodSeconds"))))
+			fmt.Sprintf("the provider permits at most %d seconds%s", *most, remedy.in("maxGracePeriodSeconds"))))
 	}
 	return errs
 }
@@ -90,7 +90,8 @@ func WithoutLocal(policy *v1alpha1.PodPolicy, object metav1.Object) {
 	object.SetAnnotations(forwarded(object.GetAnnotations()))
 }
 
-// RuntimeClass returns the RuntimeClass for pods that specify none; nil if the policy has no default.
+// RuntimeClass returns the RuntimeClass for pods that specify none: the first in policy. It returns nil if policy is
+// nil, contains no RuntimeClass, or permits all.
 func RuntimeClass(policy *v1alpha1.PodPolicy) *string {
 	if policy == nil || len(policy.RuntimeClasses) == 0 || policy.RuntimeClasses[0] == pattern.Any {
 		return nil
@@ -98,12 +99,13 @@ func RuntimeClass(policy *v1alpha1.PodPolicy) *string {
 	return ptr.To(policy.RuntimeClasses[0])
 }
 
-// ownTaint reports whether a taint is one that Kubernetes makes pods tolerate for some time.
+// ownTaint reports whether key is node.kubernetes.io/not-ready or node.kubernetes.io/unreachable. Kubernetes adds
+// tolerations of these taints to every pod.
 func ownTaint(key string) bool {
 	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable
 }
 
-// remedy is the end of each error message.
+// remedy is the end of each error message of Refusals. consumer is the name of a ForeignCluster.
 type remedy struct{ consumer string }
 
 func (r remedy) in(name string) string {

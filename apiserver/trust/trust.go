@@ -37,9 +37,11 @@ func Of(fc *v1alpha1.ForeignCluster) v1alpha1.PeeringTrust {
 	return cmp.Or(fc.Spec.Trust, v1alpha1.TrustSameOwner)
 }
 
-// RefuseName returns an error if a consumer must not select a name for a remote namespace. Names that end with the
-// short ID of the consumer, which the mapping DefaultName generates, are permitted unless they are domains: a consumer
-// can search for a cluster ID with a certain short ID.
+// RefuseName returns an error if a consumer must not select a name for a remote namespace. installation are the
+// patterns of the installation, as in Names. A name that one of the patterns equals is always permitted. Any other name
+// must match a pattern or end with the short ID of the consumer, as names of the mapping DefaultName do, and must not
+// be a domain. The latter holds for names with a short ID, too, because a consumer can select its cluster ID so that
+// the short ID results in a domain.
 func RefuseName(fc *v1alpha1.ForeignCluster, installation []string, name string) error {
 	names := Names(fc, installation)
 	generated := strings.HasSuffix(name, "-"+naming.ShortID(fc.Spec.ClusterID))
@@ -53,9 +55,9 @@ func RefuseName(fc *v1alpha1.ForeignCluster, installation []string, name string)
 	return naming.RefuseDomain(name)
 }
 
-// Names returns the patterns of the names that a consumer may select for its remote namespaces. They are those of
-// spec.incomingPolicy of its ForeignCluster or, if it has none, of the installation; otherwise, trust SameOwner permits
-// any name.
+// Names returns the patterns of the names that a consumer may select for its remote namespaces: those in
+// spec.incomingPolicy.remoteNamespaces of its ForeignCluster or, if it has none, those of the installation. If both are
+// empty, trust SameOwner permits any name, and trust Tenant none.
 func Names(fc *v1alpha1.ForeignCluster, installation []string) []string {
 	return patterns(fc, fc.Spec.IncomingPolicy.RemoteNamespaces, installation)
 }
@@ -80,7 +82,7 @@ func ExternalNames(fc *v1alpha1.ForeignCluster, installation []string) []string 
 }
 
 // Network returns what pods of a consumer reach: spec.incomingPolicy.network of its ForeignCluster or, if it is empty,
-// of the installation; otherwise, trust Tenant isolates them.
+// the value of the installation. If both are empty, trust Tenant isolates the pods, and trust SameOwner does not.
 func Network(fc *v1alpha1.ForeignCluster, installation v1alpha1.NetworkAccess) v1alpha1.NetworkAccess {
 	ofTrust := v1alpha1.NetworkOpen
 	if Of(fc) == v1alpha1.TrustTenant {
@@ -89,9 +91,10 @@ func Network(fc *v1alpha1.ForeignCluster, installation v1alpha1.NetworkAccess) v
 	return cmp.Or(fc.Spec.IncomingPolicy.Network, installation, ofTrust)
 }
 
-// KeepCIDRs returns the CIDRs within which CIDRs of a peer are used unchanged if they are free. They are those of
-// spec.keepCIDRs of its ForeignCluster or, if it has none, of the installation; otherwise, trust SameOwner keeps any
-// CIDR. Local packets to a kept CIDR are sent to the peer, so a tenant must not select it.
+// KeepCIDRs returns the CIDRs within which CIDRs of a peer are used unchanged if they are free: spec.keepCIDRs of its
+// ForeignCluster or, if it has none, those of the installation. If both are empty, any CIDR of a peer with trust
+// SameOwner is used unchanged, and none of a peer with trust Tenant: local packets to an unchanged CIDR are sent to the
+// peer, so a tenant must not select it.
 func KeepCIDRs(fc *v1alpha1.ForeignCluster, installation []string) []string {
 	switch {
 	case len(fc.Spec.KeepCIDRs) > 0:
@@ -105,8 +108,8 @@ func KeepCIDRs(fc *v1alpha1.ForeignCluster, installation []string) []string {
 	}
 }
 
-// tenantObjects are the limits of Objects with trust Tenant. They permit no node ports, which are a range of the whole
-// cluster, and no load balancers, which have costs.
+// tenantObjects are the maximum numbers of objects in each remote namespace of a consumer with trust Tenant. They
+// permit no node ports, because their range is shared by the whole cluster, and no load balancers, which have costs.
 var tenantObjects = corev1.ResourceList{
 	"count/configmaps":                   resource.MustParse("100"),
 	"count/secrets":                      resource.MustParse("100"),
@@ -116,7 +119,8 @@ var tenantObjects = corev1.ResourceList{
 	corev1.ResourceServicesLoadBalancers: {},
 }
 
-// tenantReflected is the limit for each other kind that may be reflected.
+// tenantReflected is the maximum number of objects, in each remote namespace of a consumer with trust Tenant, of each
+// kind that is not in tenantObjects but may be reflected.
 var tenantReflected = resource.MustParse("100")
 
 // Objects returns the maximum number of objects of a consumer in each remote namespace, by the names of a
@@ -139,7 +143,7 @@ func Objects(
 	return most
 }
 
-// tenantObjectBytes is the maximum size of an object with trust Tenant.
+// tenantObjectBytes is the maximum size, in bytes, of an object of a consumer with trust Tenant.
 const tenantObjectBytes = 128 << 10
 
 // MaxObjectBytes returns the maximum size of an object of a consumer, in bytes; 0 if it is not limited. If the limit of
@@ -171,8 +175,8 @@ func Pods(fc *v1alpha1.ForeignCluster, installation *v1alpha1.PodPolicy) *v1alph
 	return policy
 }
 
-// patterns returns a copy of the first list that is not empty. If both are empty, it returns the pattern that permits
-// anything for trust SameOwner.
+// patterns returns a copy of own or, if own is empty, of installation. If both are empty, it returns pattern.Any for
+// trust SameOwner, which permits anything, and nil for trust Tenant, which permits nothing.
 func patterns(fc *v1alpha1.ForeignCluster, own, installation []string) []string {
 	switch {
 	case len(own) > 0:
