@@ -25,9 +25,9 @@ import (
 // Annotations of PersistentVolumes that are bound to claims of virtual StorageClasses, and of these
 // claims.
 const (
-	// AnnotationStorageClass is the StorageClass with which a local volume was provisioned. While a
-	// claim uses the volume, its spec.storageClassName is the virtual StorageClass; the controllers
-	// restore the original before they release the volume.
+	// AnnotationStorageClass is the StorageClass with which the volume was provisioned, in the local cluster or on the
+	// provider that stores its data. While a claim is bound to the volume, spec.storageClassName of the volume is the
+	// virtual StorageClass. For a local volume, the controllers restore the original after the claim is deleted.
 	AnnotationStorageClass = "storage.liqo.io/storage-class"
 	// AnnotationReclaimPolicy is the reclaim policy of a volume that its StorageClass or an
 	// administrator selected. The controllers set the actual policy to Retain while the volume is in
@@ -68,8 +68,8 @@ const (
 	AnnotationOriginClaim = "storage.liqo.io/origin-claim"
 )
 
-// Finalizer prevents the deletion of a PersistentVolume until its data on the provider is released or,
-// for a local volume, its StorageClass and reclaim policy are restored.
+// Finalizer prevents the deletion of a PersistentVolume until the controllers have deleted its ShadowVolumeClaim on the
+// provider, unless the peering has ended, or, for a local volume, have restored its StorageClass and reclaim policy.
 const Finalizer = "storage.liqo.io/volume"
 
 const (
@@ -129,8 +129,8 @@ func ParseHandle(handle string) (Handle, error) {
 	return Handle{ClusterID: parts[0], Namespace: parts[1], Claim: parts[2]}, nil
 }
 
-// HandleOf returns the handle of a PersistentVolume, and reports whether a provider stores its data. It
-// fails if the volume has the CSI driver of the federation and a malformed handle.
+// HandleOf returns the handle of a PersistentVolume, and reports whether a provider stores its data. It fails if the
+// volume has the CSI driver v1alpha1.StorageProvisioner and a malformed handle.
 func HandleOf(volume *corev1.PersistentVolume) (Handle, bool, error) {
 	if volume.Spec.CSI == nil || volume.Spec.CSI.Driver != v1alpha1.StorageProvisioner {
 		return Handle{}, false, nil
@@ -139,8 +139,8 @@ func HandleOf(volume *corev1.PersistentVolume) (Handle, bool, error) {
 	return handle, err == nil, err
 }
 
-// RemoteSource returns the source of the local PersistentVolume for a claim on a provider. No node has
-// its CSI driver, so no local kubelet can mount the volume.
+// RemoteSource returns the volume source of the local PersistentVolume whose data is stored by the claim with this
+// handle on a provider. No node has the CSI driver in it, so no local kubelet can mount the volume.
 func RemoteSource(handle Handle) corev1.PersistentVolumeSource {
 	return corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 		Driver: v1alpha1.StorageProvisioner, VolumeHandle: handle.String(),
