@@ -34,14 +34,15 @@ const Name = "NamespaceOffloading"
 // system are the namespaces of Kubernetes.
 var system = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
-// Register registers the plugin. cluster returns the name of the local cluster and the namespaces of the installation,
-// which the plugin protects as well. cluster is called after the flags are parsed.
+// Register registers the plugin. The function cluster returns the name of the local cluster and the namespaces of the
+// installation, which the plugin protects in addition to the namespaces of Kubernetes. It is executed after the flags
+// are parsed.
 func Register(plugins *admission.Plugins, cluster func() (name string, own []string)) {
 	plugins.Register(Name, func(io.Reader) (admission.Interface, error) { return New(cluster()), nil })
 }
 
-// Plugin refuses to offload a namespace of Kubernetes or of the federation, and to select a name for remote namespaces
-// that belongs to another namespace which the user may not offload. Create it with New.
+// Plugin refuses to offload a namespace of Kubernetes or of the federation. It also refuses to select, for remote
+// namespaces, a name that validateName refuses. Create it with New.
 type Plugin struct {
 	*admission.Handler
 	client      kubernetes.Interface
@@ -50,8 +51,8 @@ type Plugin struct {
 	own         []string
 }
 
-// New returns the plugin. clusterName is the name of the local cluster. own are the namespaces of the
-// installation, which the plugin protects as well.
+// New returns the plugin. clusterName is the name of the local cluster. own are the namespaces of the installation,
+// which the plugin protects in addition to the namespaces of Kubernetes.
 func New(clusterName string, own []string) *Plugin {
 	return &Plugin{Handler: admission.NewHandler(admission.Create), clusterName: clusterName, own: own}
 }
@@ -75,9 +76,9 @@ func (p *Plugin) ValidateInitialization() error {
 	return nil
 }
 
-// Validate returns 403 for a protected namespace and for a name of remote namespaces that validateName refuses, 409 for
-// a terminating namespace, and 404 for a namespace that does not exist. It reads namespaces from kube-apiserver:
-// requests are rare, and a cache could be stale.
+// Validate returns 403 for a namespace of Kubernetes or of the federation, and for a name of remote namespaces that
+// validateName refuses, 409 for a terminating namespace, and 404 for a namespace that does not exist. It reads
+// namespaces from kube-apiserver: requests are rare, and a cache could be stale.
 func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
 	if attributes.GetResource().GroupResource() != federation.Resource("namespaceoffloadings") {
 		return nil
@@ -109,8 +110,8 @@ func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, 
 }
 
 // validateName returns 403 if the request selects, for remote namespaces, the name of another local namespace, or the
-// name that DefaultName generates for another one, and the user is not permitted to offload that other namespace: its
-// own remote namespace could no longer be created.
+// name that the mapping DefaultName generates for another local namespace, unless the user is permitted to offload that
+// other namespace: its own remote namespace could no longer be created.
 func (p *Plugin) validateName(ctx context.Context, attributes admission.Attributes) error {
 	name := selectedName(attributes.GetObject())
 	if name == "" {
