@@ -49,7 +49,7 @@ func (n *node) used() float64 {
 	return n.share
 }
 
-// halves returns the nodes of the lower and the upper half of the prefix.
+// halves returns the nodes of the lower and the upper half of the node's prefix.
 func (n *node) halves() (lower, upper *node) {
 	switch n {
 	case nil, full:
