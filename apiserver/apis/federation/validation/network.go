@@ -131,7 +131,7 @@ func publicKey(text string, path *field.Path) field.ErrorList {
 			fmt.Sprintf("must be %d bytes in base64, as printed by wg pubkey", publicKeySize))}
 	}
 	if [publicKeySize]byte(key) == [publicKeySize]byte{} {
-		return field.ErrorList{field.Forbidden(path, "must not be zero")}
+		return field.ErrorList{field.Forbidden(path, "must not consist of zero bytes only")}
 	}
 	return nil
 }
