@@ -79,10 +79,9 @@ func RemoteNamespace(namespace string, spec *v1alpha1.NamespaceOffloadingSpec, c
 	return UniqueRemoteNamespace(namespace, clusterName, clusterID)
 }
 
-// UniqueRemoteNamespace returns a name for a remote namespace from the name of the namespace, the name
-// of the consumer and a short form of its ID, so that remote namespaces of different consumers do not
-// conflict. A name that is too long for a DNS label is truncated, and ends with a hash of the whole
-// name.
+// UniqueRemoteNamespace returns a name for a remote namespace from the name of the namespace, and the name and the
+// short ID of the consumer, so that remote namespaces of different consumers do not conflict. If the name is too long
+// for a DNS label, the part before the short ID is truncated and ends with a hash of the whole name.
 func UniqueRemoteNamespace(namespace, clusterName, clusterID string) string {
 	name := namespace + "-" + clusterName + "-" + ShortID(clusterID)
 	if len(name) <= maxNamespaceName {
