@@ -33,8 +33,9 @@ func WithRemedy(message, sentence string) string {
 	return strings.TrimRight(message, ". ") + ". " + sentence
 }
 
-// Accepted returns the condition Accepted of a resource request or offer in a phase. It is True in
-// phase Accepted, and its reason is the phase.
+// Accepted returns the condition Accepted of a resource request or offer in a phase. It is True in phase Accepted and
+// False in all other phases, and its reason is the phase. generation is the generation of the request or offer that was
+// decided on.
 func Accepted(phase v1alpha1.NegotiationPhase, message string, generation int64) metav1.Condition {
 	status := metav1.ConditionFalse
 	if phase == v1alpha1.NegotiationAccepted {
@@ -46,8 +47,8 @@ func Accepted(phase v1alpha1.NegotiationPhase, message string, generation int64)
 	}
 }
 
-// Empty reports whether accepted offers exist and none of them contains resources, so that no new pods are scheduled on
-// the virtual nodes of the consumer.
+// Empty reports whether at least one of the offers is accepted and not withdrawn, and all such offers contain no
+// resources, so that no new pods are scheduled on the virtual nodes of the consumer.
 func Empty(offers []v1alpha1.ResourceOffer) bool {
 	accepted := false
 	for i := range offers {
