@@ -28,17 +28,17 @@ var MetadataServices = []netip.Prefix{
 type AddressFilter struct {
 	// Refused are CIDRs whose addresses are refused.
 	Refused []netip.Prefix
-	// Complete is true if Refused protects the Services of the local cluster: their CIDRs are known, or an administrator
-	// configured refused CIDRs. If it is false, addresses outside of Tunnel are refused.
+	// Complete is true if Refused protects the Services of the local cluster: it contains their CIDRs, or CIDRs that an
+	// administrator configured. If it is false, all addresses outside of Tunnel are refused.
 	Complete bool
 	// Tunnel are the CIDRs by which the local cluster reaches the peer through their tunnel. If it is not empty, all
 	// addresses outside of these CIDRs are refused.
 	Tunnel []netip.Prefix
 }
 
-// NewAddressFilter returns a filter that refuses the configured CIDRs, and the addresses of the pods, Services, nodes
-// and API servers in the ClusterInfo of the local cluster, which may be nil. Pod CIDRs that were only derived from
-// running pods are not refused, because they may contain addresses of other clusters.
+// NewAddressFilter returns a filter that refuses the CIDRs in refused, which an administrator configured, and the
+// addresses of pods, Services, nodes and API servers in info, the ClusterInfo of the local cluster. info may be nil.
+// CIDRs of pods with source v1alpha1.SourcePod are not refused, because they may contain addresses of other clusters.
 func NewAddressFilter(info *v1alpha1.ClusterInfo, refused []netip.Prefix) AddressFilter {
 	filter := AddressFilter{Refused: slices.Clone(refused), Complete: len(refused) > 0}
 	if info == nil {
@@ -59,7 +59,7 @@ func NewAddressFilter(info *v1alpha1.ClusterInfo, refused []netip.Prefix) Addres
 }
 
 // Permits reports whether the filter permits an address that a peer reports. It refuses text that is not an IP address,
-// and loopback, link-local, multicast and other addresses that no pod has.
+// loopback, link-local, multicast and other addresses that no pod has, and, outside of Tunnel, MetadataServices.
 func (f *AddressFilter) Permits(text string) bool {
 	address, err := netip.ParseAddr(text)
 	if err != nil || address.Zone() != "" || address.Is4In6() || !address.IsGlobalUnicast() {
