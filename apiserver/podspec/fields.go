@@ -276,7 +276,8 @@ func empty(field reflect.Value) bool {
 	return field.IsZero() || field.Kind() == reflect.Slice && field.Len() == 0
 }
 
-// JSONName returns the JSON name of the field in the struct type of.
+// JSONName returns the JSON name of the field. The parameter of is the type of the struct that has the field, for
+// example corev1.PodSpec.
 func (f Field) JSONName(of reflect.Type) string {
 	field, _ := of.FieldByName(f.Name)
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

@@ -62,8 +62,8 @@ var MetadataRules = []MetadataRule{
 		Keys: []string{"io.katacontainers.*", "io.kubernetes.cri*", "io.containerd.*", "dev.gvisor.*", "*.crio.io"}},
 }
 
-// HandlingOf returns how a provider handles the key of a label or an annotation, and what the key controls. A key that
-// matches one of the patterns permitted is forwarded.
+// HandlingOf returns how a provider handles the key of a label or an annotation, and what the key controls, which is
+// empty if the key is forwarded. A key that matches a pattern in permitted is forwarded, whatever its rule is.
 func HandlingOf(key string, permitted []string) (handling MetadataHandling, controls string) {
 	domain, _, prefixed := strings.Cut(key, "/")
 	i := slices.IndexFunc(MetadataRules, func(rule MetadataRule) bool {
