@@ -31,7 +31,7 @@ const (
 
 // Maintenance is the configuration of Maintain.
 type Maintenance struct {
-	// SnapshotInterval is the time between two snapshots. 0 takes no snapshots.
+	// SnapshotInterval is the time between two snapshots. 0 means that no snapshots are taken.
 	SnapshotInterval time.Duration
 	// SnapshotRetain is the number of snapshots to keep. Older snapshots are deleted.
 	SnapshotRetain int
