@@ -51,7 +51,8 @@ func MoverRequests() corev1.ResourceList {
 	}
 }
 
-// Labels and annotations that moves and provisioning set on claims, pods and Services.
+// Labels and annotations on claims, pods and Services. Users set AnnotationLocalStorageClass, and the controllers all
+// others.
 const (
 	// LabelMove is the ID of the move that created a claim, a pod or a Service. A claim with this label
 	// has no VirtualVolume, and a pod with it does not get the scheduling gate of its move.
