@@ -38,7 +38,8 @@ type PeeringPlan struct {
 	// peerNamespace is the name of the local namespace with the objects and Secrets for the
 	// provider.
 	PeerNamespace string `json:"peerNamespace" protobuf:"bytes,5,opt,name=peerNamespace"`
-	// virtualNode is the name of the first virtual node that would represent the provider.
+	// virtualNode is the name of the Node that would represent the provider if its offer has no
+	// spec.nodes.
 	VirtualNode string `json:"virtualNode" protobuf:"bytes,6,opt,name=virtualNode"`
 	// conflicts are the reasons for which the local cluster would refuse the peering, each with
 	// what to do. Empty if there are none.
