@@ -143,7 +143,8 @@ func printable(text string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// optional returns the errors of the function check for a value. An empty value has no errors.
+// optional calls the function check with a value and returns its errors. For an empty value it
+// returns no errors.
 func optional(value string, path *field.Path, check func(string, *field.Path) field.ErrorList) field.ErrorList {
 	if value == "" {
 		return nil
