@@ -38,10 +38,10 @@ func Of(fc *v1alpha1.ForeignCluster) v1alpha1.PeeringTrust {
 }
 
 // RefuseName returns an error if a consumer must not select a name for a remote namespace. installation are the
-// patterns of the installation, as in Names. A name that one of the patterns equals is always permitted. Any other name
-// must match a pattern or end with the short ID of the consumer, as names of the mapping DefaultName do, and must not
-// be a domain. The latter holds for names with a short ID, too, because a consumer can select its cluster ID so that
-// the short ID results in a domain.
+// patterns of the installation, as in Names. A name that is itself one of the patterns that Names returns is permitted.
+// Any other name must match one of them or end with the short ID of the consumer, as names of the mapping DefaultName
+// do, and must not be a domain. A name with a short ID can be a domain, because a consumer can search for a cluster ID
+// with a certain short ID.
 func RefuseName(fc *v1alpha1.ForeignCluster, installation []string, name string) error {
 	names := Names(fc, installation)
 	generated := strings.HasSuffix(name, "-"+naming.ShortID(fc.Spec.ClusterID))
@@ -76,7 +76,8 @@ func MaxRemoteNamespaces(fc *v1alpha1.ForeignCluster, installation int32) int32 
 }
 
 // ExternalNames returns the patterns of the DNS names that Services of type ExternalName of a consumer may have in
-// spec.externalName. They have the same sources as the result of Names, with the same precedence.
+// spec.externalName: those in spec.incomingPolicy.externalNames of its ForeignCluster or, if it has none, those of the
+// installation. If both are empty, trust SameOwner permits any name, and trust Tenant none.
 func ExternalNames(fc *v1alpha1.ForeignCluster, installation []string) []string {
 	return patterns(fc, fc.Spec.IncomingPolicy.ExternalNames, installation)
 }
