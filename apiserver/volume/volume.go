@@ -141,7 +141,7 @@ func HandleOf(volume *corev1.PersistentVolume) (Handle, bool, error) {
 }
 
 // RemoteSource returns the volume source of the local PersistentVolume whose data is stored by the claim with this
-// handle on a provider. No node has the CSI driver in it, so no local kubelet can mount the volume.
+// handle on a provider. No node runs the CSI driver of this source, so no local kubelet can mount the volume.
 func RemoteSource(handle Handle) corev1.PersistentVolumeSource {
 	return corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 		Driver: v1alpha1.StorageProvisioner, VolumeHandle: handle.String(),
