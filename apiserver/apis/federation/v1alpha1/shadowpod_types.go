@@ -49,16 +49,19 @@ type ShadowPodSpec struct {
 	OfferedNode string `json:"offeredNode,omitempty" protobuf:"bytes,2,opt,name=offeredNode"`
 }
 
-// ConditionPodCreated is False while the provider refuses to create the remote pod, and True
-// afterwards. It does not exist before the first refusal.
+// ConditionPodCreated is False while the provider refuses to create the remote pod, or while
+// another pod has its name, and True once the remote pod is created. It does not exist before it is
+// False for the first time.
 const ConditionPodCreated = "PodCreated"
 
 // ConditionPodResized is False while the provider refuses to resize the remote pod to the resources
-// in the spec, and True afterwards. It does not exist before the first refusal.
+// in the spec, and True once the provider has accepted a resize or the spec requests none any more.
+// It does not exist before the first refusal.
 const ConditionPodResized = "PodResized"
 
 // ConditionPodPermitted is False while the running remote pod exceeds the limits for pods of the
-// consumer, and True afterwards. It does not exist before the pod exceeds them for the first time.
+// consumer, and True once it is within the limits again. It does not exist before the pod exceeds
+// them for the first time.
 const ConditionPodPermitted = "PodPermitted"
 
 // CauseQuotaExceeded is the type of the causes in a 403 response to the creation or change of a
