@@ -96,7 +96,8 @@ func addressPoolSpec(spec *federation.AddressPoolSpec) field.ErrorList {
 	return append(errs, cidrs(spec.Reserved, MaxReservedCIDRs, true, specPath.Child("reserved"))...)
 }
 
-// ValidateAddressMapping validates a new address mapping. Its spec.mapped may be set or empty.
+// ValidateAddressMapping validates a new address mapping. If spec.mapped is empty, the API server
+// allocates it.
 func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList {
 	errs := metadata(mapping, true)
 	spec := &mapping.Spec
