@@ -96,8 +96,8 @@ func restore(ctx context.Context, o storage.RestoreOptions, in io.Reader, out io
 	return nil
 }
 
-// receive copies in to out until the end of in. If ctx is done before, it returns at once with an
-// error, although a read from the standard input cannot be interrupted.
+// receive copies all data from in to out. If ctx is done before the end of the data, it returns at once with the error
+// of ctx, although a read from the standard input cannot be interrupted.
 func receive(ctx context.Context, out io.Writer, in io.Reader) error {
 	received := make(chan error, 1)
 	go func() {
