@@ -43,8 +43,8 @@ type Decision struct {
 	Gated bool
 	// Tolerate adds the toleration of virtual nodes to the pod.
 	Tolerate bool
-	// Terms replace the terms of the pod's required node affinity, and contain their requirements. Nil
-	// does not change the affinity.
+	// Terms replace the terms of the pod's required node affinity, and contain the requirements of the replaced terms.
+	// Nil does not change the affinity.
 	Terms []corev1.NodeSelectorTerm
 	// Warnings are returned to the user who creates the pod, each a sentence.
 	Warnings []string

@@ -79,7 +79,8 @@ func NodeBelongs(node *corev1.Node, clusterID string) bool {
 }
 
 // OffersPods reports whether the Node of a virtual node has allocatable pods, or does not limit their number. It has
-// none while the administrator of the provider has set spec.cordoned of the ForeignCluster of the local cluster.
+// none, for example, while an administrator of the provider has set spec.cordoned of the ForeignCluster that represents
+// the local cluster.
 func OffersPods(node *corev1.Node) bool {
 	pods, known := node.Status.Allocatable[corev1.ResourcePods]
 	return !known || pods.Sign() > 0

@@ -26,8 +26,8 @@ func tolerated(pod *corev1.Pod) bool {
 	})
 }
 
-// allowedTerms returns the node selector terms for a scope. A node is permitted if it matches at least
-// one of them. Nil permits all nodes.
+// allowedTerms returns the node selector terms for a scope. selector are the terms of spec.clusterSelector of the
+// NamespaceOffloading. A node is permitted if it matches at least one of the returned terms. Nil permits all nodes.
 func allowedTerms(s scope, selector []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
 	local := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode}},
