@@ -36,8 +36,8 @@ const (
 	// kube-apiserver calls it, and other API servers do not publish AdmissionReview either.
 	reviewsPath = "/apis/" + federation.GroupName + "/v1alpha1/placementreviews"
 
-	// watchTermination is the time over which a server that stops distributes the end of its watches,
-	// so that not all clients reconnect at the same moment.
+	// watchTermination is the time over which a server that is shutting down spreads the termination of its watches, so
+	// that not all clients reconnect at the same moment.
 	watchTermination = 2 * time.Second
 
 	// maxBody is the maximum size of the body of a request, in bytes. Stored objects are smaller (ADR
