@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// minFreeBytes is the free space that a start requires: etcd preallocates two files of 64 MB for
-	// its log, and stops at its first write if it cannot.
+	// minFreeBytes is the free space, in bytes, that the start of etcd requires: etcd preallocates two files of 64 MB
+	// for its log, and stops at its first write if it cannot.
 	minFreeBytes = 160 << 20
 	// maxDataDir is the maximum length of the path of the directory. Linux limits the path of the unix
 	// socket in it to 108 bytes with a terminating zero.

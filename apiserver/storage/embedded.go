@@ -30,8 +30,8 @@ const (
 	// backendQuota is the maximum size of the database, in bytes. 10,000 shadow pods with five minutes
 	// of history use a tenth of it.
 	backendQuota = 2 << 30
-	// snapshotCount and catchUpEntries limit the number of log entries in memory. They are below the
-	// defaults of etcd because no follower needs the entries.
+	// snapshotCount and catchUpEntries limit the number of log entries in memory. They are below the defaults of etcd
+	// because the entries are for other members, and the embedded etcd is the only member.
 	snapshotCount  = 2000
 	catchUpEntries = 100
 	// walFiles is the maximum number of log files on disk, of 64 MB each.

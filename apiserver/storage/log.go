@@ -37,8 +37,8 @@ func alwaysQuiet() *atomic.Bool {
 	return quiet
 }
 
-// giveUp ends the process after a panic of etcd. etcd panics in its own goroutines, where no caller can
-// recover.
+// giveUp ends the process after etcd logged a panic or a fatal error. etcd panics in its own goroutines, where no
+// caller can recover.
 type giveUp struct {
 	directory string
 	output    io.Writer
