@@ -54,9 +54,9 @@ func ParseMode(value string) (Mode, error) {
 	return "", fmt.Errorf("%q must be one of %v", value, modes)
 }
 
-// ByToken reports whether a provider with mode m answers a request with a ServiceAccount as identity instead of a
-// certificate. Once the provider has accepted the ServiceAccount or issued the certificate, the result does not change
-// until the consumer renews the identity, which increases the generation of the request.
+// ByToken reports whether a provider with mode m issues tokens of a ServiceAccount, not a certificate, for a request.
+// Once the provider has accepted the ServiceAccount or issued the certificate, the result does not change until the
+// consumer renews the identity, which increases the generation of the request.
 func (m Mode) ByToken(request *v1alpha1.IdentityRequest) bool {
 	switch {
 	case KnownByAccount(request.Status.Conditions, request.Generation):
