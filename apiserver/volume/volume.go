@@ -22,8 +22,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Annotations of PersistentVolumes that are bound to claims of virtual StorageClasses, and of these
-// claims.
+// Annotations of PersistentVolumes that are bound to claims of virtual StorageClasses or of ShadowVolumeClaims, and of
+// these claims.
 const (
 	// AnnotationStorageClass is the StorageClass with which the volume was provisioned, in the local cluster or on the
 	// provider that stores its data. While a claim is bound to the volume, spec.storageClassName of the volume is the
@@ -54,8 +54,9 @@ func MoverRequests() corev1.ResourceList {
 // Labels and annotations on claims, pods and Services. Users set AnnotationLocalStorageClass, and the controllers all
 // others.
 const (
-	// LabelMove is the ID of the move that created a claim, a pod or a Service. A claim with this label
-	// has no VirtualVolume, and a pod with it does not get the scheduling gate of its move.
+	// LabelMove is the ID of the move that created a claim, a pod or a Service. A claim with this label has no
+	// VirtualVolume, and a pod with it does not get the scheduling gate of its move. As the key of an annotation, it is
+	// set on the source and the target volume while a move uses them, with a record of the move in JSON.
 	LabelMove = "storage.liqo.io/move"
 	// AnnotationMoving, on a claim whose data is being moved, is the ID of the move. New pods that
 	// mount the claim get a scheduling gate until the move has ended.
