@@ -38,8 +38,8 @@ type PeeringPlan struct {
 	// peerNamespace is the name of the local namespace with the objects and Secrets for the
 	// provider.
 	PeerNamespace string `json:"peerNamespace" protobuf:"bytes,5,opt,name=peerNamespace"`
-	// virtualNode is the name of the Node that would represent the provider if its offer has no
-	// spec.nodes.
+	// virtualNode is the name of the virtual node that would represent the provider, liqo-<name>. If
+	// the provider makes offers of shape PerNode, the names are liqo-<name>-<number> instead.
 	VirtualNode string `json:"virtualNode" protobuf:"bytes,6,opt,name=virtualNode"`
 	// conflicts are the reasons for which the local cluster would refuse the peering, each with
 	// what to do. Empty if there are none.
@@ -141,6 +141,13 @@ type MovePlan struct {
 	// capacity is the capacity of the target volume in bytes.
 	// +optional
 	Capacity *resource.Quantity `json:"capacity,omitempty" protobuf:"bytes,4,opt,name=capacity"`
+	// bytesUsed is the size of the data in bytes. It is empty, because the move counts the data when it
+	// begins.
+	// +optional
+	BytesUsed *int64 `json:"bytesUsed,omitempty" protobuf:"varint,5,opt,name=bytesUsed"`
+	// files is the number of files. It is empty for the same reason as bytesUsed.
+	// +optional
+	Files *int64 `json:"files,omitempty" protobuf:"varint,6,opt,name=files"`
 	// path describes the network path of the data from the source to the target.
 	// +optional
 	Path string `json:"path,omitempty" protobuf:"bytes,7,opt,name=path"`
