@@ -52,8 +52,8 @@ type Restored struct {
 }
 
 // Restore restores a snapshot into a data directory. It increases the revision by revisionBump, so that clients list
-// all objects again. If it fails, existing data is not lost, but it may already be renamed as SetAside describes. Most
-// errors name the snapshot or the directory, and end with the remedy.
+// all objects again. If it fails, existing data stays in the data directory. Most errors name the snapshot or the
+// directory, and end with the remedy.
 func Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
 	dir, err := openDataDir(o.DataDir)
 	if err != nil {
@@ -114,7 +114,11 @@ func (d *dataDir) restore(ctx context.Context, o RestoreOptions) (*Restored, err
 		}
 	}
 	if err := os.Rename(restoring, d.etcd()); err != nil {
-		return nil, fmt.Errorf("data directory %s: renaming the restored data: %w", d.path, err)
+		err = fmt.Errorf("data directory %s: renaming the restored data: %w", d.path, err)
+		if occupied {
+			err = errors.Join(err, os.Rename(result.Aside, d.etcd()))
+		}
+		return nil, err
 	}
 	return result, syncDir(d.path)
 }
