@@ -6,18 +6,14 @@ package server
 import (
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/identity"
 )
 
 // peerWatches limits the concurrent watches of each peer. A watch takes memory as long as it lasts, and API Priority
@@ -33,7 +29,7 @@ func (p *peerWatches) withLimit(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		requester, known := request.UserFrom(r.Context())
-		if !ok || !known || info.Verb != "watch" || !isPeer(requester) {
+		if !ok || !known || info.Verb != "watch" || !identity.IsPeer(requester.GetName(), requester.GetGroups()) {
 			handler.ServeHTTP(w, r)
 			return
 		}
@@ -68,14 +64,4 @@ func (p *peerWatches) end(name string) {
 	if p.count[name]--; p.count[name] == 0 {
 		delete(p.count, name)
 	}
-}
-
-// isPeer reports whether a user has the certificate of a peer, or is a ServiceAccount in a tenant namespace.
-func isPeer(requester user.Info) bool {
-	if slices.Contains(requester.GetGroups(), v1alpha1.PeerGroup) {
-		return true
-	}
-	namespace, _, err := serviceaccount.SplitUsername(requester.GetName())
-	return err == nil && strings.HasPrefix(requester.GetName(), serviceaccount.ServiceAccountUsernamePrefix) &&
-		naming.IsTenantNamespace(namespace)
 }
