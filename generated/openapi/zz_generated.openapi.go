@@ -19716,7 +19716,7 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "evictedPods are the first 100 pods that would be evicted because they mount the claim.",
+							Description: "evictedPods are the first 100 pods, by name, that would be evicted because they mount the claim.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19729,7 +19729,7 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 					},
 					"evictedPodCount": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evictedPodCount is the number of pods that would be evicted.",
+							Description: "evictedPodCount is the number of all pods that would be evicted because they mount the claim.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -19805,7 +19805,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the current step of the move, or its result.\n\nPossible enum values:\n - `\"Cancelled\"` means that the move was rolled back because a user cancelled it. The claim uses the source volume.\n - `\"Cleaning\"` deletes the movers, and deletes the source volume unless keepSource is true.\n - `\"Copying\"` copies the data while the pods run.\n - `\"Failed\"` means that the move was rolled back after a failure. The claim uses the source volume.\n - `\"FinalCopy\"` copies the changes since the previous copy, and verifies the target.\n - `\"Locking\"` binds the source volume to a claim of the move, so that no other pod can mount it.\n - `\"Preparing\"` creates and binds the target volume, and checks its free space.\n - `\"Quiescing\"` adds a scheduling gate to new pods that mount the claim, and evicts the running pods that mount it.\n - `\"Releasing\"` removes the scheduling gates that the move added to pods.\n - `\"RollingBack\"` undoes a move that failed or was cancelled.\n - `\"Succeeded\"` means that the claim is bound to the target volume, and that the move has ended.\n - `\"Switching\"` binds the claim to the target volume.",
+							Description: "phase is the current step of the move, or its result.\n\nPossible enum values:\n - `\"Cancelled\"` means that the move was rolled back because a user cancelled it. The claim uses the source volume.\n - `\"Cleaning\"` deletes the movers, and deletes the source volume unless keepSource is true.\n - `\"Copying\"` copies the data while the pods run.\n - `\"Failed\"` means that the move was rolled back after a failure. The claim uses the source volume.\n - `\"FinalCopy\"` copies the changes since the previous copy, and verifies the target.\n - `\"Locking\"` binds the source volume to a claim that the move creates, so that only its movers can mount the volume.\n - `\"Preparing\"` creates and binds the target volume, and checks its free space.\n - `\"Quiescing\"` adds a scheduling gate to new pods that mount the claim, and evicts the running pods that mount it.\n - `\"Releasing\"` removes the scheduling gates that the move added to pods.\n - `\"RollingBack\"` undoes a move that failed or was cancelled.\n - `\"Succeeded\"` means that the claim is bound to the target volume, and that the move has ended.\n - `\"Switching\"` binds the claim to the target volume.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21056,7 +21056,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "volumes are the first 100 volumes of the namespace whose data is stored by a provider that would no longer be selected, each with the effect on the data.",
+							Description: "volumes are the first 100 volumes of the namespace, by provider and name, whose data is stored by a provider that would no longer be selected, each with the effect on the data.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21215,7 +21215,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 				Properties: map[string]spec.Schema{
 					"nodeSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeSelector selects, by labels, the nodes of the provider that remote pods run on. It replaces the node selector of the local pod, which selects among virtual nodes. It cannot select single nodes or nodes with a role. Empty selects all shared nodes.",
+							Description: "nodeSelector selects, by labels, the nodes of the provider that remote pods run on. It replaces the node selector of the local pod, which selects among virtual nodes. It cannot select single nodes or nodes with a role. Empty selects all nodes that the provider shares with the consumer.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -21531,7 +21531,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "volumes are, if the outgoing peering would not be enabled after the request, the volumes whose data the provider stores, each with the effect on the data: the first 100 in the order of their namespaces and names.",
+							Description: "volumes are, if the request would end the outgoing peering, the first 100 volumes, by namespace and name, whose data the provider stores, each with the effect on the data.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21986,14 +21986,14 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedEviction(ref common.Refere
 					},
 					"disruptionBudget": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disruptionBudget is the name of the first PodDisruptionBudget that selects the pod. Empty if none does.",
+							Description: "disruptionBudget is the name of the PodDisruptionBudget that selects the pod, the first by name if several do. Empty if none does.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"disruptionsAllowed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disruptionsAllowed is status.disruptionsAllowed of the PodDisruptionBudget. 0 without one.",
+							Description: "disruptionsAllowed is status.disruptionsAllowed of the PodDisruptionBudget in disruptionBudget. 0 if disruptionBudget is empty.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -23256,7 +23256,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodSpec(ref common.Referenc
 					},
 					"offeredNode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offeredNode is the name, in spec.nodes of a ResourceOffer, of the offered node that the local pod is bound to. The remote pod runs on a node with the labels of the offered node, and preferably on the offered node itself. If it is empty or no offer contains the name, the scheduler of the provider selects any shared node. A change applies when the remote pod is created again.",
+							Description: "offeredNode is the name, in spec.nodes of a ResourceOffer, of the offered node that the virtual node of the local pod represents. The remote pod runs on a node with the labels of the offered node, and preferably on the offered node itself. If offeredNode is empty or no offer contains the name, the remote pod runs on any node that the provider shares with the consumer. A change applies when the remote pod is created again.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -23569,7 +23569,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "pods are the names of the first 16 pods of the namespace that mount the claim and have not ended.",
+							Description: "pods are the names of the first 16 pods of the namespace, by name, that mount the claim and have not ended.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24700,7 +24700,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeStatus(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "mountedBy are the names of the first 16 pods that mount the claim and have not ended. Empty if no pod mounts it.",
+							Description: "mountedBy are the names of the first 16 pods, by name, that mount the claim, are bound to a node and have not ended. Empty if there are none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24756,7 +24756,7 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeFenceStatus(ref common.Refe
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "id is the value of spec.fence for which users were determined.",
+							Description: "id is the value that spec.fence had when the provider determined the list users.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -24769,7 +24769,7 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeFenceStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "users are the names of the first 16 pods, apart from the movers, that use the volume. Empty means that no pod uses it.",
+							Description: "users are the names of at most 16 pods, apart from the movers, that use the volume. Empty means that no pod uses it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -16,7 +16,8 @@ import (
 type OffloadingPatchApplyConfiguration struct {
 	// nodeSelector selects, by labels, the nodes of the provider that remote pods run on. It
 	// replaces the node selector of the local pod, which selects among virtual nodes. It cannot
-	// select single nodes or nodes with a role. Empty selects all shared nodes.
+	// select single nodes or nodes with a role. Empty selects all nodes that the provider shares
+	// with the consumer.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// affinity is the affinity of remote pods. Its node affinity selects nodes of the provider. Its
 	// terms for pod affinity and anti-affinity are added to the terms of the local pod, and apply

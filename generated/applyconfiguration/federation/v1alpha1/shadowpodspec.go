@@ -19,11 +19,11 @@ type ShadowPodSpecApplyConfiguration struct {
 	// provider, or exceeds the quota. Only fields that can change in a running Kubernetes pod can
 	// change.
 	Pod *v1.PodSpec `json:"pod,omitempty"`
-	// offeredNode is the name, in spec.nodes of a ResourceOffer, of the offered node that the local
-	// pod is bound to. The remote pod runs on a node with the labels of the offered node, and
-	// preferably on the offered node itself. If it is empty or no offer contains the name, the
-	// scheduler of the provider selects any shared node. A change applies when the remote pod is
-	// created again.
+	// offeredNode is the name, in spec.nodes of a ResourceOffer, of the offered node that the
+	// virtual node of the local pod represents. The remote pod runs on a node with the labels of
+	// the offered node, and preferably on the offered node itself. If offeredNode is empty or no
+	// offer contains the name, the remote pod runs on any node that the provider shares with the
+	// consumer. A change applies when the remote pod is created again.
 	OfferedNode *string `json:"offeredNode,omitempty"`
 }
 

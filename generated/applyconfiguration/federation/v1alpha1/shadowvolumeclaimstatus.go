@@ -34,8 +34,8 @@ type ShadowVolumeClaimStatusApplyConfiguration struct {
 	// expansion. The largest of spec.storage, capacity and allocated is the quota usage. Empty when
 	// no expansion is in progress.
 	Allocated *resource.Quantity `json:"allocated,omitempty"`
-	// pods are the names of the first 16 pods of the namespace that mount the claim and have not
-	// ended.
+	// pods are the names of the first 16 pods of the namespace, by name, that mount the claim and
+	// have not ended.
 	Pods []string `json:"pods,omitempty"`
 	// fence lists the pods that still use the volume while spec.fence is set. Empty while
 	// spec.fence is empty.

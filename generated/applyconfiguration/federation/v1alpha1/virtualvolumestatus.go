@@ -22,8 +22,8 @@ type VirtualVolumeStatusApplyConfiguration struct {
 	Location *VolumeLocationApplyConfiguration `json:"location,omitempty"`
 	// capacity is the capacity of the volume in bytes. Empty before the volume exists.
 	Capacity *resource.Quantity `json:"capacity,omitempty"`
-	// mountedBy are the names of the first 16 pods that mount the claim and have not ended. Empty
-	// if no pod mounts it.
+	// mountedBy are the names of the first 16 pods, by name, that mount the claim, are bound to a
+	// node and have not ended. Empty if there are none.
 	MountedBy []string `json:"mountedBy,omitempty"`
 	// move is the progress of the current move, or the result of the last move. Empty before the
 	// first move.

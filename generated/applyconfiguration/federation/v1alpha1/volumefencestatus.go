@@ -11,9 +11,9 @@ package v1alpha1
 // VolumeFenceStatus lists the pods that use a volume that a move is locking. A pod that was force
 // deleted is listed until its node has reported that it ended.
 type VolumeFenceStatusApplyConfiguration struct {
-	// id is the value of spec.fence for which users were determined.
+	// id is the value that spec.fence had when the provider determined the list users.
 	ID *string `json:"id,omitempty"`
-	// users are the names of the first 16 pods, apart from the movers, that use the volume. Empty
+	// users are the names of at most 16 pods, apart from the movers, that use the volume. Empty
 	// means that no pod uses it.
 	Users []string `json:"users,omitempty"`
 }
