@@ -105,7 +105,7 @@ type change struct {
 	// request. If the request deletes the ForeignCluster, requested is nil, and current is the object that is being
 	// deleted.
 	current, requested *federation.ForeignCluster
-	// token is true if the request stores a new invitation token, or if a PUT or PATCH contains the stored one.
+	// token is true if the request stores a new invitation token.
 	token bool
 }
 
@@ -260,8 +260,13 @@ func (r *PeerREST) Update(
 	if err != nil {
 		return nil, false, err
 	}
-	undo := undoFunc(nothingToUndo)
+	undo, newToken := undoFunc(nothingToUndo), false
 	if token := peering.Spec.Token; token != "" {
+		kept, err := r.invitations.compare(ctx, name, token)
+		if err != nil {
+			return nil, false, err
+		}
+		newToken = kept != same
 		if undo, err = subresource.Settle(peerResource, name,
 			func() (undoFunc, error) { return r.invitations.store(ctx, name, token, true, options.DryRun) }); err != nil {
 			return nil, false, err
@@ -278,7 +283,7 @@ func (r *PeerREST) Update(
 		return nil, false, rollBack(ctx, undo, err)
 	}
 	answer, err := r.answer(ctx, change{current: cluster, requested: updated.(*federation.ForeignCluster),
-		token: peering.Spec.Token != ""}, options.DryRun)
+		token: newToken}, options.DryRun)
 	return answer, false, err
 }
 

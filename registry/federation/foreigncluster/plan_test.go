@@ -48,6 +48,7 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 	for name, test := range map[string]struct {
 		peered   bool
 		incoming bool
+		noSecret bool
 		request  func(w *world, t *testing.T) (*federation.Peering, error)
 		action   federation.PlanAction
 		evicted  int32
@@ -82,6 +83,29 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 			},
 			action: federation.PlanChange,
 		},
+		"a PATCH with the stored token": {
+			peered: true,
+			request: func(w *world, t *testing.T) (*federation.Peering, error) {
+				return w.planned(t, func(p *federation.Peering) { p.Spec.Token = secretToken })
+			},
+			action: federation.PlanNone,
+		},
+		"a PATCH with the stored token and another disconnect timeout": {
+			peered: true,
+			request: func(w *world, t *testing.T) (*federation.Peering, error) {
+				return w.planned(t, func(p *federation.Peering) {
+					p.Spec.Token, p.Spec.DisconnectTimeoutSeconds = secretToken, ptr.To[int32](7)
+				})
+			},
+			action: federation.PlanChange,
+		},
+		"a PATCH with a token whose Secret was deleted": {
+			peered: true, noSecret: true,
+			request: func(w *world, t *testing.T) (*federation.Peering, error) {
+				return w.planned(t, func(p *federation.Peering) { p.Spec.Token = secretToken })
+			},
+			action: federation.PlanChange,
+		},
 		"a PATCH that unpeers": {
 			peered: true,
 			request: func(w *world, t *testing.T) (*federation.Peering, error) {
@@ -105,6 +129,12 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 				cluster = cluster.DeepCopy()
 				cluster.Spec.Incoming = federation.PeeringEnabled
 				w.clusters.Put(cluster)
+			}
+			if test.noSecret {
+				if err := w.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("secrets"), namespace,
+					"invitation-milan"); err != nil {
+					t.Fatal(err)
+				}
 			}
 			for _, verb := range []string{"create", "update"} {
 				w.kube.PrependReactor(verb, "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
