@@ -24,7 +24,7 @@ const (
 	// shortOrphanTTL is the shortest spec.incomingPolicy.orphanTTL without a warning: during an upgrade, a consumer may
 	// not renew its heartbeat for as long.
 	shortOrphanTTL = 10 * time.Minute
-	// readTimeout is the maximum duration of the reads for one warning. An update can cause two such warnings.
+	// readTimeout is the maximum time that reads for warnings add to a request.
 	readTimeout = 2 * time.Second
 )
 
@@ -75,6 +75,8 @@ func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *fed
 		if old == nil {
 			return nil
 		}
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
 		var found []string
 		if old.Spec.Outgoing == federation.PeeringEnabled && cluster.Spec.Outgoing != federation.PeeringEnabled {
 			found = stored(ctx, plans, cluster.Name)
@@ -89,14 +91,12 @@ func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *fed
 }
 
 // beyondLimits returns a warning about the running pods of a consumer that the limits in cluster, its ForeignCluster,
-// would refuse. It returns none if no pod is refused, or if the pods cannot be read in time.
+// would refuse. It returns none if no pod is refused, or if the pods cannot be read before ctx is done.
 func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.ForeignCluster) []string {
 	external := &v1alpha1.ForeignCluster{}
 	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(cluster, external, nil); err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	names, err := plans.BeyondLimits(ctx, cluster.Name, plans.Pods.PodLimits(external))
 	if err != nil || len(names) == 0 {
 		return nil
@@ -112,13 +112,13 @@ func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.Fo
 // deletion returns a function that warns about the volumes stored by the peer when its ForeignCluster is deleted.
 func deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) []string {
 	return func(ctx context.Context, obj runtime.Object) []string {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
 		return stored(ctx, plans, obj.(*federation.ForeignCluster).Name)
 	}
 }
 
 func stored(ctx context.Context, plans plan.Reader, cluster string) []string {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	names, err := plans.StoredBy(ctx, cluster)
 	if err != nil || len(names) == 0 {
 		return nil

@@ -4,11 +4,14 @@
 package foreigncluster
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -171,6 +174,45 @@ func TestStricterTrustWarnsAboutRunningPods(t *testing.T) {
 			if warned != (test.warns != "") || len(got) > 1 {
 				t.Errorf("got the warnings %q, want one about shop/slow with %q", got, test.warns)
 			}
+		})
+	}
+}
+
+// unresponsive is a store that does not respond until the context of the request is done.
+type unresponsive struct{}
+
+func (unresponsive) List(ctx context.Context, _ *metainternalversion.ListOptions) (runtime.Object, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestReadsForWarningsDelayARequestByReadTimeout(t *testing.T) {
+	plans := plan.Reader{Volumes: unresponsive{}, ShadowPods: unresponsive{}}
+	old := &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled}}
+	unpeered := old.DeepCopy()
+	unpeered.Spec.Outgoing = federation.PeeringDisabled
+	trusted := old.DeepCopy()
+	trusted.Spec.Trust = federation.TrustTenant
+	both := unpeered.DeepCopy()
+	both.Spec.Trust = federation.TrustTenant
+	update := func(cluster *federation.ForeignCluster) func(context.Context) []string {
+		return func(ctx context.Context) []string { return surroundings(plans)(ctx, cluster, old) }
+	}
+	deleted := func(ctx context.Context) []string { return deletion(plans)(ctx, old) }
+	for name, warnings := range map[string]func(context.Context) []string{
+		"the outgoing peering is disabled":                        update(unpeered),
+		"the trust changes":                                       update(trusted),
+		"the outgoing peering is disabled, and the trust changes": update(both),
+		"the ForeignCluster is deleted":                           deleted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				got := warnings(t.Context())
+				if delay := time.Since(start); delay != readTimeout || len(got) > 0 {
+					t.Errorf("got the warnings %q after %s, want none after %s", got, delay, readTimeout)
+				}
+			})
 		})
 	}
 }
