@@ -70,6 +70,8 @@ func (r Peer) Plan() *v1alpha1.PeeringPlan {
 		"whether the provider accepts the invitation",
 		"the tenant namespace on the provider",
 		"the resources that the provider offers for the virtual node",
+		fmt.Sprintf("the names of the virtual nodes if the offer has shape PerNode, for example %s-1, and conflicts with "+
+			"them", plan.VirtualNode),
 		"the CIDRs of the provider, and their remapped CIDRs",
 	}
 	if r.Requested.Spec.ClusterID == "" {

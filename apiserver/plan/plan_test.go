@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,5 +226,38 @@ func TestOffloadPlanReportsReservedNames(t *testing.T) {
 	}
 	if len(plan.Conflicts) != 1 {
 		t.Errorf("the conflicts are %q", plan.Conflicts)
+	}
+}
+
+func TestPeeringPlanStatesThatTheShapeOfTheOfferDeterminesNodeNames(t *testing.T) {
+	cluster := func(outgoing v1alpha1.PeeringIntent, server string) *v1alpha1.ForeignCluster {
+		return &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+			Spec: v1alpha1.ForeignClusterSpec{Outgoing: outgoing, Server: server}}
+	}
+	enabled := cluster(v1alpha1.PeeringEnabled, "https://milan.example.org")
+	for _, test := range []struct {
+		name               string
+		current, requested *v1alpha1.ForeignCluster
+		// unknown is true if the plan lists the names as unknown.
+		unknown bool
+	}{
+		{"a first request", nil, enabled, true},
+		{"another server", cluster(v1alpha1.PeeringEnabled, "https://old.example.org"), enabled, true},
+		{"the same again", enabled, enabled, false},
+		{"unpeering", enabled, cluster(v1alpha1.PeeringDisabled, "https://milan.example.org"), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			plan := Peer{Current: test.current, Requested: test.requested, ClusterID: romeID}.Plan()
+			if diff := cmp.Diff("liqo-milan", plan.VirtualNode); diff != "" {
+				t.Errorf("the name of the virtual node (-want +got):\n%s", diff)
+			}
+			unknown := slices.ContainsFunc(plan.Unknown, func(effect string) bool {
+				return strings.Contains(effect, "PerNode") && strings.Contains(effect, "liqo-milan-1")
+			})
+			if unknown != test.unknown {
+				t.Errorf("the plan lists %q as unknown; it has the names of virtual nodes: %t, want %t", plan.Unknown, unknown,
+					test.unknown)
+			}
+		})
 	}
 }
