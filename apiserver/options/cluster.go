@@ -47,7 +47,7 @@ func (o *Options) connect(ctx context.Context) (*cluster, error) {
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("creating a client for %s: %w", config.Host, err)
+		return nil, fmt.Errorf("creating a client for %s: %w: check the certificates in --kubeconfig", config.Host, err)
 	}
 	c := &cluster{config: config, client: client}
 	if err := c.identify(ctx); err != nil {
@@ -120,7 +120,7 @@ func (c *cluster) checkAuthentication(ctx context.Context) error {
 		return fmt.Errorf("%s: %w: bind Role extension-apiserver-authentication-reader in %s to this user", where, err,
 			metav1.NamespaceSystem)
 	case err != nil:
-		return fmt.Errorf("reading %s: %w", where, oneLine(err))
+		return fmt.Errorf("reading %s: %w: check that this cluster's Kubernetes API runs", where, oneLine(err))
 	case strings.TrimSpace(configMap.Data[requestHeaderCAKey]) == "":
 		return fmt.Errorf("%s has no %s: enable the aggregation layer of kube-apiserver with "+
 			"--requestheader-client-ca-file", where, requestHeaderCAKey)

@@ -5,10 +5,13 @@ package options
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +61,70 @@ func TestErrorsOfConnectNameTheRemedy(t *testing.T) {
 	}
 }
 
+func TestInvalidCertificatesInKubeconfigNameTheRemedy(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(`{"clusters":[{"name":"a","cluster":{"server":"https://rome:6443",`+
+		`"certificate-authority-data":"anVuaw=="}}],"contexts":[{"name":"a","context":{"cluster":"a"}}],`+
+		`"current-context":"a"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const want = ": check the certificates in --kubeconfig"
+	_, err := parse(t, "--kubeconfig="+kubeconfig).connect(t.Context())
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got error %v, want one that ends with %q", err, want)
+	}
+}
+
+func TestErrorsOfConfigurationNameTheRemedy(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := writePair(t, time.Now().Add(time.Hour))
+	junk := filepath.Join(dir, "junk")
+	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		args []string
+		// status is the status code of kube-apiserver for all requests.
+		status int
+		want   string
+	}{
+		"tracing": {[]string{"--tracing-config-file=" + junk}, http.StatusNotFound, ": check --tracing-config-file"},
+		"storage": {[]string{"--encryption-provider-config=" + junk}, http.StatusNotFound,
+			": check --encryption-provider-config"},
+		"HTTPS": {[]string{"--tls-cert-file=" + junk}, http.StatusNotFound,
+			": check --tls-cert-file and --tls-private-key-file"},
+		"authentication": {nil, http.StatusForbidden,
+			": check ConfigMap kube-system/extension-apiserver-authentication, and the permission to read it"},
+		"audit": {[]string{"--audit-policy-file=" + junk}, http.StatusNotFound,
+			": check --audit-policy-file, --audit-log-path and --audit-webhook-config-file"},
+		"admission": {[]string{"--admission-control-config-file=" + junk}, http.StatusNotFound,
+			": check --admission-control-config-file"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			kube := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(test.status)
+			}))
+			defer kube.Close()
+			kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+			if err := os.WriteFile(kubeconfig, []byte(`{"clusters":[{"name":"a","cluster":{"server":"`+kube.URL+`"}}],`+
+				`"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o := parse(t, append([]string{"--bind-address=127.0.0.1", "--secure-port=0", "--kubeconfig=" + kubeconfig,
+				"--tls-cert-file=" + certFile, "--tls-private-key-file=" + keyFile}, test.args...)...)
+			if err := o.listen(); err != nil {
+				t.Fatal(err)
+			}
+			defer o.Serving.Listener.Close()
+			_, err := o.config(&cluster{config: &rest.Config{Host: kube.URL}, client: fake.NewClientset()}, true)
+			if err == nil || !strings.HasSuffix(err.Error(), test.want) {
+				t.Errorf("got error %v, want one that ends with %q", err, test.want)
+			}
+		})
+	}
+}
+
 func TestServerRequiresTheAuthorityOfTheFrontProxy(t *testing.T) {
 	configMap := func(data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system",
@@ -73,7 +140,7 @@ func TestServerRequiresTheAuthorityOfTheFrontProxy(t *testing.T) {
 		"without":   {objects: []runtime.Object{configMap(map[string]string{"client-ca-file": "PEM"})}, want: "has no requestheader-client-ca-file"},
 		"empty":     {objects: []runtime.Object{configMap(map[string]string{"requestheader-client-ca-file": " \n"})}, want: "has no requestheader-client-ca-file"},
 		"forbidden": {err: apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "x", errors.New("no")), want: "bind Role extension-apiserver-authentication-reader"},
-		"broken":    {err: errors.New("connection\nreset"), want: "connection reset"},
+		"broken":    {err: errors.New("connection\nreset"), want: "connection reset: check that this cluster's Kubernetes"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -22,7 +23,8 @@ import (
 const resync = 10 * time.Minute
 
 // config returns the configuration of the server. listen must have opened the port, and o.Etcd must
-// have servers. alone means that no other API server uses the same etcd.
+// have servers. alone means that no other API server uses the same etcd. Errors end with the remedy if
+// one is known.
 func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	config := server.NewConfig()
 	generic := config.Generic
@@ -35,17 +37,18 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	config.MaxPeerWatches = o.MaxPeerWatches
 	// Tracing is configured first, because the storage uses its tracer provider.
 	if err := o.Tracing.ApplyTo(nil, &generic.Config); err != nil {
-		return nil, fmt.Errorf("configuring tracing: %w", err)
+		return nil, fmt.Errorf("configuring tracing: %w: check --tracing-config-file", err)
 	}
 	o.Etcd.StorageConfig.Transport.TracerProvider = generic.TracerProvider
 	if err := o.Etcd.ApplyTo(&generic.Config); err != nil {
-		return nil, fmt.Errorf("configuring storage: %w", err)
+		return nil, fmt.Errorf("configuring storage: %w: check --encryption-provider-config", err)
 	}
 	if err := o.Serving.ApplyToConfig(&generic.Config); err != nil {
-		return nil, fmt.Errorf("configuring HTTPS: %w", err)
+		return nil, fmt.Errorf("configuring HTTPS: %w: check --tls-cert-file and --tls-private-key-file", err)
 	}
 	if err := o.authenticate(generic, in); err != nil {
-		return nil, fmt.Errorf("configuring authentication: %w", err)
+		return nil, fmt.Errorf("configuring authentication: %w: check ConfigMap %s/%s, and the permission to read it", err,
+			metav1.NamespaceSystem, authenticationConfigMap)
 	}
 	authorizer, err := o.Authorization.authorizer(in.config)
 	if err != nil {
@@ -53,7 +56,8 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	}
 	generic.Authorization.Authorizer = authorizer
 	if err := o.Audit.ApplyTo(&generic.Config); err != nil {
-		return nil, fmt.Errorf("configuring the audit log: %w", err)
+		return nil, fmt.Errorf("configuring the audit log: %w: "+
+			"check --audit-policy-file, --audit-log-path and --audit-webhook-config-file", err)
 	}
 	if err := o.Features.ApplyTo(&generic.Config, in.client, generic.SharedInformerFactory); err != nil {
 		return nil, fmt.Errorf("configuring priority and fairness: %w", err)
@@ -64,7 +68,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	}
 	if err := o.Admission.ApplyTo(&generic.Config, generic.SharedInformerFactory, in.client, dynamicClient,
 		utilfeature.DefaultFeatureGate, generic.EffectiveVersion); err != nil {
-		return nil, fmt.Errorf("configuring admission: %w", err)
+		return nil, fmt.Errorf("configuring admission: %w: check --admission-control-config-file", err)
 	}
 
 	advertisedCA, err := bundleOf(o.AdvertisedCAFile, in.config)
