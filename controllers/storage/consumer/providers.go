@@ -15,6 +15,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/volume"
 )
 
 // isVirtualNode reports whether a Node is a virtual node, by its label.
@@ -78,6 +79,17 @@ func (c *Config) foreignCluster(ctx context.Context, clusterID string) (*v1alpha
 		return nil, nil
 	}
 	return &all.Items[index], nil
+}
+
+// handleOf returns the volume handle that refers to a ShadowVolumeClaim. Its cluster id is empty if the provider has no
+// ForeignCluster, or one without a cluster id.
+func (c *Config) handleOf(ctx context.Context, kept shadow) (volume.Handle, error) {
+	var cluster v1alpha1.ForeignCluster
+	err := c.Client.Get(ctx, types.NamespacedName{Name: kept.cluster}, &cluster)
+	if client.IgnoreNotFound(err) != nil {
+		return volume.Handle{}, fmt.Errorf("reading foreign cluster %s: %w", kept.cluster, err)
+	}
+	return volume.Handle{ClusterID: cluster.Spec.ClusterID, Namespace: kept.Namespace, Claim: kept.Name}, nil
 }
 
 // missing reports whether a remote namespace no longer exists on its provider: neither spec nor status of the

@@ -483,6 +483,13 @@ func TestClaimsOnAProviderWithoutAVolumeAreDeleted(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		}},
+		{name: "a volume on another provider has the same namespace and name", change: func(w *world) {
+			pv := remoteVolume(userClaim(), virtual(), w.kept(),
+				&v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{ClusterID: turinID}}, worker())
+			if err := errors.Join(w.Client.Create(w.t.Context(), pv), w.Client.Delete(w.t.Context(), userClaim())); err != nil {
+				w.t.Fatal(err)
+			}
+		}, removed: true, policy: v1alpha1.VolumeDeletionRetain},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, withMilan(virtual(), local(), worker(), userClaim(selected(milanNode)))...)

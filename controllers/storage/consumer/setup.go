@@ -154,13 +154,13 @@ func (c *Config) shadowRequests(ctx context.Context, kept shadow) []reconcile.Re
 
 // shadowVolume returns the local PersistentVolume of a ShadowVolumeClaim, or nil if there is none.
 func (c *Config) shadowVolume(ctx context.Context, kept shadow) *corev1.PersistentVolume {
+	handle, err := c.handleOf(ctx, kept)
 	var volumes corev1.PersistentVolumeList
-	if c.Client.List(ctx, &volumes) != nil {
+	if err != nil || c.Client.List(ctx, &volumes) != nil {
 		return nil
 	}
 	for i := range volumes.Items {
-		handle, isRemote, err := volume.HandleOf(&volumes.Items[i])
-		if err == nil && isRemote && handle.Namespace == kept.Namespace && handle.Claim == kept.Name {
+		if current, isRemote, err := volume.HandleOf(&volumes.Items[i]); err == nil && isRemote && current == handle {
 			return &volumes.Items[i]
 		}
 	}

@@ -168,14 +168,26 @@ func TestClaimThatItsProviderLostKeepsItsDataAndBacksOff(t *testing.T) {
 }
 
 func TestShadowVolumeClaimReconcilesTheClaimOfItsVolume(t *testing.T) {
-	w := newWorld(t, withMilan(stored("a", "ssd", "1Gi"))...)
-	// A move created the ShadowVolumeClaim for the claim of its receiver.
-	kept := milanClaim()
-	kept.Annotations[volume.AnnotationOriginClaim] = "move-abcde-target"
-	want := []reconcile.Request{
-		{NamespacedName: types.NamespacedName{Namespace: dataDB0.Namespace, Name: "move-abcde-target"}}, dataRequest,
-	}
-	if diff := cmp.Diff(want, w.shadowRequests(t.Context(), shadow{"milan", kept})); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
+	moved := types.NamespacedName{Namespace: dataDB0.Namespace, Name: "move-abcde-target"}
+	for _, test := range []struct {
+		name, clusterID string
+		want            []reconcile.Request
+	}{
+		{name: "volume", clusterID: milanID, want: []reconcile.Request{{NamespacedName: moved}, dataRequest}},
+		{name: "volume on another provider with the same namespace and name", clusterID: turinID,
+			want: []reconcile.Request{{NamespacedName: moved}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pv := stored("a", "ssd", "1Gi")
+			pv.Spec.PersistentVolumeSource = volume.RemoteSource(
+				volume.Handle{ClusterID: test.clusterID, Namespace: milanSpace, Claim: shadowName})
+			w := newWorld(t, withMilan(pv)...)
+			// A move created the ShadowVolumeClaim for the claim of its receiver.
+			kept := milanClaim()
+			kept.Annotations[volume.AnnotationOriginClaim] = moved.Name
+			if diff := cmp.Diff(test.want, w.shadowRequests(t.Context(), shadow{"milan", kept})); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

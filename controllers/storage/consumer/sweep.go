@@ -86,13 +86,19 @@ func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.N
 			return 0, err
 		}
 	}
+	handle, err := p.handleOf(ctx, kept)
+	if err != nil {
+		return 0, err
+	}
+	if handle.ClusterID == "" {
+		return retryDelay, nil
+	}
 	var volumes corev1.PersistentVolumeList
 	if err := p.Live.List(ctx, &volumes); err != nil {
 		return 0, fmt.Errorf("listing volumes: %w", err)
 	}
 	for i := range volumes.Items {
-		handle, isRemote, err := volume.HandleOf(&volumes.Items[i])
-		if err == nil && isRemote && handle.Namespace == kept.Namespace && handle.Claim == kept.Name {
+		if current, isRemote, err := volume.HandleOf(&volumes.Items[i]); err == nil && isRemote && current == handle {
 			return 0, nil
 		}
 	}

@@ -34,6 +34,7 @@ import (
 const (
 	romeID     = "11111111-1111-4111-8111-111111111111"
 	milanID    = "22222222-2222-4222-8222-222222222222"
+	turinID    = "33333333-3333-4333-8333-333333333333"
 	claimUID   = "0a1b2c3d-0000-4000-8000-000000000001"
 	milanNode  = "liqo-milan"
 	milanSpace = "shop-rome"
