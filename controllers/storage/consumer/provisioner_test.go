@@ -460,6 +460,17 @@ func TestClaimIsNotProvisionedWhileAVolumeNamesItOrItsDataIsMoved(t *testing.T) 
 	}
 }
 
+// bind creates the volume of the user's claim with the data on the cluster with this id, and binds the claim to it.
+func (w *world) bind(clusterID string) {
+	w.t.Helper()
+	pv := remoteVolume(userClaim(), virtual(), w.kept(),
+		&v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{ClusterID: clusterID}}, worker())
+	if err := w.Client.Create(w.t.Context(), pv); err != nil {
+		w.t.Fatal(err)
+	}
+	change(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{}, bound(pv.Name))
+}
+
 func TestClaimsOnAProviderWithoutAVolumeAreDeleted(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -490,6 +501,12 @@ func TestClaimsOnAProviderWithoutAVolumeAreDeleted(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		}, removed: true, policy: v1alpha1.VolumeDeletionRetain},
+		{name: "the claim is bound to its volume", change: func(w *world) { w.bind(milanID) }},
+		{name: "the claim is bound to a volume on another provider", change: func(w *world) { w.bind(turinID) },
+			removed: true, policy: v1alpha1.VolumeDeletionRetain},
+		{name: "the volume of the bound claim was deleted", change: func(w *world) {
+			change(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{}, bound(volume.VolumeName(claimUID)))
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, withMilan(virtual(), local(), worker(), userClaim(selected(milanNode)))...)

@@ -42,12 +42,17 @@ func (p *Provisioner) sweep(
 	orphans := p.Shadows.all(func(kept *v1alpha1.ShadowVolumeClaim) bool {
 		return kept.Labels[v1alpha1.LabelOrigin] == p.ClusterID && kept.DeletionTimestamp.IsZero() &&
 			kept.Annotations[v1alpha1.AnnotationOriginNamespace] == name.Namespace &&
-			kept.Annotations[volume.AnnotationOriginClaim] == name.Name &&
-			(claim == nil || claim.Spec.VolumeName == "" ||
-				volume.RemoteClaimName(claim.Name, claim.Spec.VolumeName) != kept.Name)
+			kept.Annotations[volume.AnnotationOriginClaim] == name.Name
 	})
 	var after time.Duration
 	for _, orphan := range orphans {
+		used, err := p.usedBy(ctx, orphan, claim)
+		if err != nil {
+			return 0, err
+		}
+		if used {
+			continue
+		}
 		again, err := p.sweepShadow(ctx, orphan, name)
 		if err != nil {
 			return 0, err
@@ -55,6 +60,27 @@ func (p *Provisioner) sweep(
 		after = max(after, again)
 	}
 	return after, nil
+}
+
+// usedBy reports whether kept, a ShadowVolumeClaim, may store the data of the volume that a claim is bound to. It has
+// the name for that volume, and the volume handle refers to it, or the volume or the provider is unknown. claim may be
+// nil.
+func (p *Provisioner) usedBy(ctx context.Context, kept shadow, claim *corev1.PersistentVolumeClaim) (bool, error) {
+	if claim == nil || claim.Spec.VolumeName == "" ||
+		volume.RemoteClaimName(claim.Name, claim.Spec.VolumeName) != kept.Name {
+		return false, nil
+	}
+	var pv corev1.PersistentVolume
+	if err := p.Client.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, &pv); err != nil {
+		return true, client.IgnoreNotFound(err)
+	}
+	current, isRemote, err := volume.HandleOf(&pv)
+	if err != nil || !isRemote {
+		// Releaser reports a malformed volume handle.
+		return true, nil
+	}
+	handle, err := p.handleOf(ctx, kept)
+	return handle == current || handle.ClusterID == "", err
 }
 
 // needed reports whether an intermediate claim is still needed to provision a claim. It is, until the user's claim is
