@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -289,9 +290,10 @@ func (m *move) save(ctx context.Context) error {
 	return nil
 }
 
+// bounded returns a message, cut to maxMessage bytes without splitting a character.
 func bounded(message string) string {
 	if len(message) > maxMessage {
-		message = message[:maxMessage]
+		message = strings.ToValidUTF8(message[:maxMessage], "")
 	}
 	return message
 }

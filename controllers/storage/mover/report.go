@@ -114,11 +114,8 @@ func sanitize(s string) string {
 		}
 		return r
 	}, strings.TrimSpace(s))
-	for len(s) > maxMessage {
-		s = s[:maxMessage]
-		for !utf8.ValidString(s) {
-			s = s[:len(s)-1]
-		}
+	if len(s) > maxMessage {
+		s = strings.ToValidUTF8(s[:maxMessage], "")
 	}
 	return s
 }

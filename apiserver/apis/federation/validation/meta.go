@@ -180,14 +180,14 @@ func oneOf[T ~string](value T, path *field.Path, values ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, T(truncate(string(value))), values)}
 }
 
-// truncate returns the first 64 bytes of a value for an error message, since a peer may send a
-// value of any length.
+// truncate returns the first 64 bytes of a value for an error message, without splitting a
+// character, since a peer may send a value of any length.
 func truncate(s string) string {
 	const most = 64
 	if len(s) <= most {
 		return s
 	}
-	return s[:most] + "…"
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // maxPeersMetadata is the maximum size, in bytes, of the metadata of an object that a peer writes.

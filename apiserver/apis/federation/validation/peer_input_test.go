@@ -55,6 +55,19 @@ func TestCLISanitisesPeerStrings(t *testing.T) {
 	}
 }
 
+func TestRefusedValuesAreCutBetweenCharacters(t *testing.T) {
+	for value, want := range map[string]string{
+		"":                            "",
+		strings.Repeat("ä", 32):       strings.Repeat("ä", 32),
+		strings.Repeat("ä", 33):       strings.Repeat("ä", 32) + "…",
+		"x" + strings.Repeat("ä", 32): "x" + strings.Repeat("ä", 31) + "…",
+	} {
+		if got := truncate(value); got != want {
+			t.Errorf("%q is cut to %q, want %q", value, got, want)
+		}
+	}
+}
+
 // maxRefusal is the maximum size, in bytes, of the error for an invalid object of a few kilobytes.
 const maxRefusal = 1 << 20
 
