@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -290,8 +291,15 @@ func (m *move) save(ctx context.Context) error {
 	return nil
 }
 
-// bounded returns a message, cut to maxMessage bytes without splitting a character.
+// bounded returns a message without control characters, cut to maxMessage bytes without splitting a character. The API
+// server accepts no other messages.
 func bounded(message string) string {
+	message = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, message)
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "")
 	}
