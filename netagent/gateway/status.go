@@ -94,8 +94,8 @@ type observation struct {
 	probes         probe.Result
 }
 
-// controlOnly reports whether the peer has no CIDRs yet, so that its tunnel carries nothing but the control plane
-// and its gateway cannot be probed.
+// controlOnly reports whether the tunnel has no CIDRs of the peer, so that it carries nothing but the control plane,
+// and the peer's gateway cannot be probed.
 func controlOnly(te *v1alpha1.TunnelEndpoint) bool { return len(te.Spec.Remote) == 0 }
 
 // recentHandshake reports whether the last handshake was less than sessionLife ago, so that there is a session with the
@@ -132,8 +132,8 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f observation, now time.Time) v1alpha
 	case f.failed == "" && f.controlPlaneUp:
 		s.Phase = v1alpha1.TunnelConnected
 		condition.Status, condition.Reason = metav1.ConditionTrue, reasonControl
-		condition.Message = "The handshake with the remote gateway succeeded, and the tunnel carries the control plane. " +
-			"CIDRs are not agreed upon yet."
+		condition.Message = "The handshake with the remote gateway succeeded, and the tunnel carries the control plane " +
+			"only: it has no CIDRs."
 	case f.failed != "":
 		condition.Reason, condition.Message = reasonNotApplied, "Configuring the gateway's node failed: "+f.failed
 	case f.unresolved:

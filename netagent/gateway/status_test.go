@@ -45,7 +45,7 @@ func TestStatusReportsTheTunnel(t *testing.T) {
 		},
 		"control plane only": {
 			observation{traffic: traffic, controlPlaneUp: true}, v1alpha1.TunnelConnected, reasonControl, "172.16.2.1:51820",
-			"control plane",
+			"carries the control plane only: it has no CIDRs.",
 		},
 		"no reply": {
 			observation{traffic: traffic}, v1alpha1.TunnelConnecting, reasonNoReply, "172.16.2.1:51820", "does not reply",
