@@ -56,6 +56,10 @@ func (r *Reconciler) controlOnly(ctx context.Context, p *pass) (*state, error) {
 	}
 	expired := r.life.isExpired()
 	if p.tunnel.Status.Phase == v1alpha1.TunnelConnected && !expired {
+		if r.mode(p.fc) != v1alpha1.NetworkingTunnel {
+			return &state{phase: v1alpha1.PeeringEstablished, reason: ReasonConnected,
+				message: "The tunnel is connected, and carries the control plane only."}, nil
+		}
 		return pending(ReasonAwaitingPeering,
 			"The tunnel carries the control plane only: the clusters have not agreed on pod CIDRs yet."), nil
 	}

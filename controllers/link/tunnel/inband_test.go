@@ -109,13 +109,43 @@ func TestATunnelForTheControlPlaneAloneIsNotConnectedWithoutAGateway(t *testing.
 }
 
 func TestWithoutTunnelsForPodsTheControlPlaneHasOne(t *testing.T) {
-	rome, milan := inBandPeers(t)
-	rome.r.Networking, milan.r.Networking = v1alpha1.NetworkingNone, v1alpha1.NetworkingNone
-	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
-	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
-	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
-	if te := rome.te(); te == nil || len(te.Spec.Remote) > 0 {
-		t.Errorf("the tunnel is %+v", te)
+	for mode, networking := range map[v1alpha1.NetworkingMode]v1alpha1.PeeringPhase{
+		v1alpha1.NetworkingNone: v1alpha1.PeeringNone, v1alpha1.NetworkingFlat: v1alpha1.PeeringEstablished,
+	} {
+		t.Run(string(mode), func(t *testing.T) {
+			rome, milan := inBandPeers(t)
+			both := func() bool { return replicate(rome, milan) }
+			rome.r.Networking, milan.r.Networking = mode, mode
+			rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
+			milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
+			// The controller in package link/foreigncluster writes this value, which is not the state of the tunnel.
+			rome.change(func(fc *v1alpha1.ForeignCluster) { fc.Status.Networking = networking })
+			settle(t, both, rome, milan)
+			if te := rome.te(); te == nil || len(te.Spec.Remote) > 0 {
+				t.Fatalf("the tunnel is %+v", te)
+			}
+			for _, stage := range []struct {
+				name    string
+				phase   v1alpha1.TunnelPhase
+				expired bool
+				reason  string
+				status  metav1.ConditionStatus
+			}{
+				{"before the first handshake", v1alpha1.TunnelConnecting, false, ReasonConnecting, metav1.ConditionFalse},
+				{"connected", v1alpha1.TunnelConnected, false, ReasonConnected, metav1.ConditionTrue},
+				{"without a gateway", v1alpha1.TunnelConnected, true, ReasonGatewayLeaseExpired, metav1.ConditionFalse},
+				{"with a gateway again", v1alpha1.TunnelConnected, false, ReasonConnected, metav1.ConditionTrue},
+				{"failed", v1alpha1.TunnelError, false, ReasonTunnelFailing, metav1.ConditionFalse},
+			} {
+				rome.gatewayReports(stage.phase, "")
+				rome.r.life.set(stage.expired)
+				settle(t, both, rome, milan)
+				expectStatus(t, rome, networking, stage.reason, "")
+				if c := condition(rome); c.Status != stage.status {
+					t.Errorf("%s: condition %s: %s", stage.name, c.Status, c.Message)
+				}
+			}
+		})
 	}
 }
 

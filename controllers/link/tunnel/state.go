@@ -20,7 +20,8 @@ import (
 
 // Reasons of the conditions Networking of a ForeignCluster and Accepted of a NetworkConfig.
 const (
-	// ReasonConnected means that the tunnel is connected.
+	// ReasonConnected means that the tunnel is connected; unless networking is Tunnel, it carries the control plane
+	// only.
 	ReasonConnected = "Connected"
 	// ReasonConnecting means that the gateways have no connection; the message is the gateway's. See
 	// docs/network-troubleshooting.md.
@@ -28,8 +29,8 @@ const (
 	// ReasonTunnelFailing means that the gateway cannot set up the tunnel; the message is the gateway's. See
 	// docs/network-troubleshooting.md.
 	ReasonTunnelFailing = "TunnelFailing"
-	// ReasonAwaitingPeering means that no direction of the peering is established, or the tunnel connects no pods but
-	// carries the control plane.
+	// ReasonAwaitingPeering means that networking is Tunnel, and no direction of the peering is established, so that the
+	// tunnel carries at most the control plane.
 	ReasonAwaitingPeering = "AwaitingPeering"
 	// ReasonVersionUnsupported means that the peer's version does not support tunnels. Upgrade the peer.
 	ReasonVersionUnsupported = "VersionUnsupported"
