@@ -44,8 +44,8 @@ const (
 	// ReasonRangesRetained means that a range of pods that is no longer detected stays in use because a tunnel
 	// uses it. Set network.podCIDRs to the new ranges, or remove the tunnel.
 	ReasonRangesRetained = "RangesRetained"
-	// ReasonInvalidRange means that a source has an invalid range, for example 0.0.0.0/0, which is ignored. Correct the
-	// source that the message names.
+	// ReasonInvalidRange means that a source has an invalid range, for example 0.0.0.0/0, or cannot be decoded, and is
+	// ignored. Correct the source that the message names.
 	ReasonInvalidRange = "InvalidRange"
 )
 
@@ -124,6 +124,10 @@ func choose(in input) ([]v1alpha1.ClusterRange, []metav1.Condition) {
 	for _, invalid := range in.detected.invalid {
 		c.find(ReasonInvalidRange, "%q of %s is not a valid range of a cluster, and is ignored.",
 			remote.Text(invalid.text), invalid.source)
+	}
+	for _, undecoded := range in.detected.undecoded {
+		c.find(ReasonInvalidRange, "The configuration of %s is ignored: %s.",
+			undecoded.source, remote.Text(undecoded.err.Error()))
 	}
 	slices.SortStableFunc(c.ranges, func(a, b v1alpha1.ClusterRange) int {
 		return slices.Index(uses, a.Use) - slices.Index(uses, b.Use)

@@ -73,10 +73,16 @@ func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
 			pods:    []string{"10.244.0.0/24 Node"}, known: "True Detected", consistent: "False InvalidRange",
 			says: []string{`"0.0.0.0/0" of Calico is not a valid range`, `"pods" of Calico`},
 		},
-		"a ConfigMap that cannot be parsed": {
-			objects: []client.Object{node("a", "10.244.0.0/24"), flannel("kube-flannel", `{"Network":`)},
-			pods:    []string{"10.244.0.0/24 Node"}, known: "True Detected", consistent: "False InvalidRange",
-			says: []string{"net-conf.json"},
+		"sources that cannot be decoded": {
+			objects: []client.Object{k3sServer(`"server"`, "10.244.0.0/24"), flannel("kube-flannel", `{"Network":`),
+				configMap("kube-system", "kubeadm-config", map[string]string{"ClusterConfiguration": "networking: []"})},
+			pods: []string{"10.244.0.0/24 Node"}, known: "True Detected", consistent: "False InvalidRange",
+			says: []string{
+				"The configuration of K3s is ignored: parsing annotation k3s.io/node-args of Node k3s-server: ",
+				"The configuration of Flannel is ignored: parsing net-conf.json of ConfigMap kube-flannel/kube-flannel-cfg: ",
+				"The configuration of Kubeadm is ignored: parsing the ClusterConfiguration of ConfigMap " +
+					"kube-system/kubeadm-config: ",
+			},
 		},
 		"a range that a tunnel uses for a peer": {
 			objects: []client.Object{node("a", "10.244.0.0/24"), node("b", "10.50.0.0/24"),

@@ -65,7 +65,7 @@ func (r *Reconciler) detect(ctx context.Context, previous []v1alpha1.ClusterRang
 			}
 		}
 		if err := d.addK3s(node); err != nil {
-			d.invalid = append(d.invalid, invalidRange{v1alpha1.SourceK3s, err.Error()})
+			d.undecoded = append(d.undecoded, undecodedSource{v1alpha1.SourceK3s, err})
 		}
 	}
 	var services networkingv1.ServiceCIDRList
@@ -121,7 +121,7 @@ func (r *Reconciler) detectKubeadm(ctx context.Context, d *detected) error {
 		return err
 	}
 	if err := d.addKubeadm(config); err != nil {
-		d.invalid = append(d.invalid, invalidRange{v1alpha1.SourceKubeadm, err.Error()})
+		d.undecoded = append(d.undecoded, undecodedSource{v1alpha1.SourceKubeadm, err})
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (r *Reconciler) detectFlannel(ctx context.Context, d *detected) error {
 			continue
 		}
 		if err := d.addFlannel(config); err != nil {
-			d.invalid = append(d.invalid, invalidRange{v1alpha1.SourceFlannel, err.Error()})
+			d.undecoded = append(d.undecoded, undecodedSource{v1alpha1.SourceFlannel, err})
 		}
 	}
 	return nil

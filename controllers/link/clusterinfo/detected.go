@@ -20,13 +20,20 @@ import (
 type detected struct {
 	// ranges has the ranges by use and source.
 	ranges map[v1alpha1.ClusterRangeUse]map[v1alpha1.ClusterRangeSource][]netip.Prefix
-	// invalid has the texts in sources that parse rejects, and the errors about sources that cannot be decoded.
+	// invalid has the texts in sources that parse rejects.
 	invalid []invalidRange
+	// undecoded has the sources that cannot be decoded.
+	undecoded []undecodedSource
 }
 
 type invalidRange struct {
 	source v1alpha1.ClusterRangeSource
 	text   string
+}
+
+type undecodedSource struct {
+	source v1alpha1.ClusterRangeSource
+	err    error
 }
 
 // add adds CIDRs or addresses of a source. Each text may contain several, separated by commas or white space,
