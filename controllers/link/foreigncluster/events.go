@@ -24,9 +24,11 @@ var normal = []string{
 // get events themselves.
 var ownReasons = []string{ReasonReady, ReasonProviderUnreachable, ReasonVirtualNodeNotReady}
 
-// recordEvents emits an event for every condition whose reason changed. A direction that was never
-// enabled gets none.
+// recordEvents emits an event for every condition whose reason changed, but only one for conditions that have the same
+// reason and message. A direction that was never enabled gets none.
 func (r *Reconciler) recordEvents(old, current *v1alpha1.ForeignCluster) {
+	type cause struct{ reason, message string }
+	emitted := map[cause]bool{}
 	for _, condition := range current.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionReady && !slices.Contains(ownReasons, condition.Reason) {
 			continue
@@ -38,7 +40,10 @@ func (r *Reconciler) recordEvents(old, current *v1alpha1.ForeignCluster) {
 		if before == nil && condition.Reason == ReasonDisabled {
 			continue
 		}
-		r.Events.Event(current, eventType(condition.Reason), condition.Reason, condition.Message)
+		if c := (cause{condition.Reason, condition.Message}); !emitted[c] {
+			emitted[c] = true
+			r.Events.Event(current, eventType(c.reason), c.reason, c.message)
+		}
 	}
 }
 

@@ -46,6 +46,56 @@ func TestPassWithNothingToChangeWritesNothing(t *testing.T) {
 	}
 }
 
+func TestOneCauseHasOneEvent(t *testing.T) {
+	const unreachable, pending = "The provider does not respond.", "The identity is not issued."
+	identity := func(phase v1alpha1.PeeringPhase, reason, message string) Step {
+		return stepFunc(func(p *Pass) (Outcome, error) {
+			p.Identity = &Verdict{Phase: phase, Reason: reason, Message: message}
+			Outgoing.Set(p.ForeignCluster, phase, reason, "%s", message)
+			return Wait, nil
+		})
+	}
+	f := newFixture(t, milan())
+	for _, stage := range []struct {
+		name string
+		step Step
+		want []string
+	}{
+		{
+			"the provider is unreachable", identity(v1alpha1.PeeringPending, ReasonProviderUnreachable, unreachable),
+			[]string{"Warning ProviderUnreachable " + unreachable},
+		},
+		{
+			"it remains so, with another message", identity(v1alpha1.PeeringPending, ReasonProviderUnreachable, pending), nil,
+		},
+		{
+			"the identity is pending", identity(v1alpha1.PeeringPending, ReasonIdentityPending, pending),
+			[]string{"Normal IdentityPending " + pending},
+		},
+		{
+			"the peering is established", stepFunc(established),
+			[]string{
+				"Normal OfferAccepted It works.", "Normal IdentityIssued It is issued.",
+				"Normal Ready Every enabled direction of the peering is established.",
+			},
+		},
+		{
+			"the provider becomes unreachable", stepFunc(func(p *Pass) (Outcome, error) {
+				p.Unready = &Verdict{Reason: ReasonProviderUnreachable, Message: unreachable}
+				return established(p)
+			}),
+			[]string{"Warning ProviderUnreachable " + unreachable},
+		},
+	} {
+		if _, err := f.pass(nil, []Step{stage.step}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(stage.want, f.Recorded()); diff != "" {
+			t.Errorf("%s: events (-want +got):\n%s", stage.name, diff)
+		}
+	}
+}
+
 func TestFinalizerIsAddedBeforeAnyStep(t *testing.T) {
 	fc := milan()
 	fc.Finalizers = nil
