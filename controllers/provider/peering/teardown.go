@@ -30,6 +30,10 @@ const (
 	volumesPoll = 5 * time.Second
 )
 
+// reasonVolumesRemain of an event on the ForeignCluster of a consumer means that the incoming peering ends, and remote
+// namespaces with volumes of the consumer remain. To delete a namespace, delete its ShadowVolumeClaims.
+const reasonVolumesRemain = "VolumesRemain"
+
 // teardownStep tears down a disabled peering on the provider. It waits until the consumer has withdrawn its resource
 // request, or all offers are withdrawn and none is accepted any more, and until the remote namespaces of the consumer
 // are deleted or contain only volumes. After that, or when spec.disconnectTimeoutSeconds have passed, it revokes the
@@ -106,7 +110,7 @@ func (s *teardownStep) evict(
 		}
 	}
 	if len(namespaces) > 0 {
-		s.warn(fc, foreigncluster.ReasonVolumesRemain, kept(namespaces))
+		s.warn(fc, reasonVolumesRemain, kept(namespaces))
 	}
 	for i := range requests {
 		if err := s.answerWithdrawal(ctx, &requests[i]); err != nil {

@@ -130,7 +130,7 @@ func TestVolumesOutliveTheIncomingPeering(t *testing.T) {
 		{
 			"it does not wait for volumes without pods", func() { p.Remove(pod) },
 			[]string{
-				foreigncluster.ReasonVolumesRemain, "patch status ResourceRequest rome",
+				reasonVolumesRemain, "patch status ResourceRequest rome",
 				"delete RoleBinding federation-remote-namespace in shop-rome",
 				"delete RoleBinding federation-tenant in liqo-tenant-rome",
 				"delete Namespace liqo-tenant-rome",
