@@ -6,8 +6,10 @@ package kit
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -159,4 +161,80 @@ type deletions struct {
 func (d *deletions) Delete(_ context.Context, _ client.Object, options ...client.DeleteOption) error {
 	d.options.ApplyOptions(options)
 	return d.answer
+}
+
+// pagedEvents is a client.Reader of events that returns them in pages, sorted by name, as the API server does.
+type pagedEvents struct {
+	client.Reader
+	events []corev1.Event
+	read   int
+}
+
+func (p *pagedEvents) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	requested := (&client.ListOptions{}).ApplyOptions(options)
+	first := 0
+	if requested.Continue != "" {
+		var err error
+		if first, err = strconv.Atoi(requested.Continue); err != nil {
+			return err
+		}
+	}
+	next := min(first+int(requested.Limit), len(p.events))
+	events := list.(*corev1.EventList)
+	events.Items = p.events[first:next]
+	p.read += next - first
+	if next < len(p.events) {
+		events.Continue = strconv.Itoa(next)
+	}
+	return nil
+}
+
+func TestProvisioningWarningIsTheNewestEventOfAllPages(t *testing.T) {
+	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+	// The name of an event ends with the time of its creation, so the newest is the last.
+	many := func(count int) []corev1.Event {
+		var events []corev1.Event
+		for i := range count {
+			events = append(events, corev1.Event{Message: strconv.Itoa(i), LastTimestamp: metav1.NewTime(at(i + 1))})
+		}
+		return events
+	}
+	updated := many(2 * warningsPage)
+	updated[1].LastTimestamp = metav1.NewTime(at(1000))
+	series := corev1.Event{
+		Message: "series", EventTime: metav1.NewMicroTime(at(1)),
+		Series: &corev1.EventSeries{Count: 2, LastObservedTime: metav1.NewMicroTime(at(1000))},
+	}
+	own := corev1.Event{
+		Message: "own", Source: corev1.EventSource{Component: "storage"}, LastTimestamp: metav1.NewTime(at(1000)),
+	}
+	for _, test := range []struct {
+		name   string
+		events []corev1.Event
+		age    time.Duration
+		want   string
+		read   int
+	}{
+		{"the claim is new", many(1), firstWarning - 1, "", 0},
+		{"no events", nil, time.Minute, "", 0},
+		{"one page", many(warningsPage), time.Minute, "15", warningsPage},
+		{"the newest is on the second page", many(warningsPage + 1), time.Minute, "16", warningsPage + 1},
+		{"the newest is on the first page", updated, time.Minute, "1", 2 * warningsPage},
+		{"the newest is a series", append([]corev1.Event{series}, many(2)...), time.Minute, "series", 3},
+		{"the newest is excepted", append(many(2), own), time.Minute, "1", 3},
+		{"at most maxWarnings are read", many(2 * maxWarnings), time.Minute, "255", maxWarnings},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			reader := &pagedEvents{events: test.events}
+			got, again, err := ProvisioningWarning(
+				t.Context(), reader, &corev1.PersistentVolumeClaim{}, test.age, "storage",
+			)
+			if err != nil || got != test.want || again != max(test.age, firstWarning) {
+				t.Errorf("got %q, again after %s, error %v, want %q", got, again, err, test.want)
+			}
+			if reader.read != test.read {
+				t.Errorf("read %d events, want %d", reader.read, test.read)
+			}
+		})
+	}
 }

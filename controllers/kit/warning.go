@@ -20,8 +20,10 @@ const (
 	// lastWarning.
 	firstWarning = 5 * time.Second
 	lastWarning  = 2 * time.Minute
-	// maxWarnings is the maximum number of events that are read for one claim.
-	maxWarnings = 16
+	// maxWarnings is the maximum number of events that are read for one claim, and warningsPage the maximum number in
+	// one response.
+	maxWarnings  = 256
+	warningsPage = 16
 )
 
 // ProvisioningWarning returns the message of the newest Warning event about a claim that waits for its provisioner,
@@ -35,27 +37,38 @@ func ProvisioningWarning(
 	if age < firstWarning {
 		return "", again, nil
 	}
-	var events corev1.EventList
-	err := reader.List(ctx, &events, client.InNamespace(claim.Namespace), client.Limit(maxWarnings),
-		client.MatchingFieldsSelector{Selector: fields.SelectorFromSet(fields.Set{
-			"involvedObject.uid": string(claim.UID), "type": corev1.EventTypeWarning,
-		})})
-	if err != nil {
-		return "", 0, fmt.Errorf("listing the events of claim %s: %w", client.ObjectKeyFromObject(claim), err)
-	}
+	selector := fields.SelectorFromSet(fields.Set{
+		"involvedObject.uid": string(claim.UID), "type": corev1.EventTypeWarning,
+	})
 	var latest time.Time
-	warning := ""
-	for i := range events.Items {
-		event := &events.Items[i]
-		if at := eventTime(event); (except == "" || event.Source.Component != except) && at.After(latest) {
-			latest, warning = at, remote.Text(event.Message)
+	var warning, next string
+	// Events are listed by name, so the newest may be on any page.
+	for range maxWarnings / warningsPage {
+		var events corev1.EventList
+		err := reader.List(ctx, &events, client.InNamespace(claim.Namespace), client.Limit(warningsPage),
+			client.Continue(next), client.MatchingFieldsSelector{Selector: selector})
+		if err != nil {
+			return "", 0, fmt.Errorf("listing the events of claim %s: %w", client.ObjectKeyFromObject(claim), err)
+		}
+		for i := range events.Items {
+			event := &events.Items[i]
+			if at := eventTime(event); (except == "" || event.Source.Component != except) && at.After(latest) {
+				latest, warning = at, remote.Text(event.Message)
+			}
+		}
+		if next = events.Continue; next == "" {
+			break
 		}
 	}
 	return warning, again, nil
 }
 
+// eventTime returns the time of the last occurrence of an event.
 func eventTime(event *corev1.Event) time.Time {
-	if !event.LastTimestamp.IsZero() {
+	switch {
+	case event.Series != nil:
+		return event.Series.LastObservedTime.Time
+	case !event.LastTimestamp.IsZero():
 		return event.LastTimestamp.Time
 	}
 	return event.EventTime.Time
