@@ -144,7 +144,7 @@ func (r *Reconciler) mapHandler() handler.EventHandler {
 }
 
 // changedNamespaces returns the namespaces whose status differs between two versions of a NamespaceMap and, if the
-// spec differs, all namespaces with an entry in current. old is nil if the NamespaceMap was created or deleted.
+// spec differs, all namespaces with an entry in one of them. old is nil if the NamespaceMap was created or deleted.
 func changedNamespaces(old, current *v1alpha1.NamespaceMap) []string {
 	before := map[string]v1alpha1.NamespaceMappingStatus{}
 	if old != nil {
@@ -163,6 +163,11 @@ func changedNamespaces(old, current *v1alpha1.NamespaceMap) []string {
 		names = append(names, name)
 	}
 	if old == nil || kit.SpecChanged().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: current}) {
+		if old != nil {
+			for _, entry := range old.Spec.Namespaces {
+				names = append(names, entry.Name)
+			}
+		}
 		for _, entry := range current.Spec.Namespaces {
 			names = append(names, entry.Name)
 		}

@@ -136,6 +136,8 @@ func TestRefusalOfAProviderIsOneEvent(t *testing.T) {
 func TestChangedEntriesRequestAPassOverTheirNamespaces(t *testing.T) {
 	before := namespaceMap("bank", "shop")
 	before.Generation = 1
+	unreported := before.DeepCopy()
+	unreported.Status.Namespaces = nil
 	for _, test := range []struct {
 		name   string
 		old    *v1alpha1.NamespaceMap
@@ -150,10 +152,16 @@ func TestChangedEntriesRequestAPassOverTheirNamespaces(t *testing.T) {
 		{"one is no longer reported", before, func(m *v1alpha1.NamespaceMap) {
 			m.Status.Namespaces = m.Status.Namespaces[:1]
 		}, []string{"shop"}},
+		{"the entry of one that is not reported is removed", unreported, func(m *v1alpha1.NamespaceMap) {
+			m.Generation, m.Spec.Namespaces = 2, m.Spec.Namespaces[:1]
+		}, []string{"bank", "shop"}},
 		{"the spec", before, func(m *v1alpha1.NamespaceMap) { m.Generation = 2 }, []string{"bank", "shop"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			current := before.DeepCopy()
+			if test.old != nil {
+				current = test.old.DeepCopy()
+			}
 			test.change(current)
 			got := changedNamespaces(test.old, current)
 			slices.Sort(got)
