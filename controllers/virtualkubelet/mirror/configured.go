@@ -82,16 +82,23 @@ type configured struct {
 	ending atomic.Bool
 }
 
-// end makes reconcile delete the reflected objects. It reports whether the reflector can be stopped: its cache has no
-// reflected object, or is not filled yet.
+// end makes reconcile delete the reflected objects. It reports whether the reflector can be stopped: its cache is
+// filled, and has no reflected object.
 func (o *configured) end() bool {
 	o.ending.Store(true)
-	return !o.synced() || len(o.reflected.GetStore().ListKeys()) == 0
+	return o.synced() && len(o.reflected.GetStore().ListKeys()) == 0
 }
+
+// keys returns the keys of all objects, and a key with an empty name, for which reconcile checks whether all reflected
+// objects are deleted.
+func (o *configured) keys() []reflectionKey { return append(o.objects.keys(), o.key("")) }
 
 func (o *configured) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	if o.ending.Load() {
 		return 0, o.withdraw(ctx, key)
+	}
+	if key.Name == "" {
+		return 0, nil
 	}
 	local := remotens.Lookup[*unstructured.Unstructured](o.local.GetStore(), o.namespace, key.Name)
 	if local != nil && o.controller.policy(o.resource).Reflects(local) {

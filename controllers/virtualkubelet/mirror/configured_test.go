@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -279,4 +280,41 @@ func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
 	}
 	say(namesWidgets(true))
 	await("named again", "foreign", "w")
+}
+
+// The caches of a kind may still be empty when the policy drops it, for example because the virtual kubelet has just
+// started or the provider is not reachable.
+func TestKindThatIsDroppedBeforeItsCachesAreFilledIsWithdrawn(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		remote []runtime.Object
+	}{
+		{"with a reflected object", []runtime.Object{copyOfWidget(newWidget("1"), "")}},
+		{"without objects", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, _, milan := newReflectingWidgets(t, nil, test.remote)
+			var answers atomic.Bool
+			milan.PrependReactor("list", "widgets", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return !answers.Load(), nil, errors.New("not reachable")
+			})
+			r.node.Store(namesWidgets(true))
+			r.start(t)
+			r.node.Store(&v1alpha1.VirtualNode{})
+			if err := r.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			answers.Store(true)
+			err := kittest.Poll(t, func(ctx context.Context) (bool, error) {
+				r.mu.RLock()
+				running := r.namespaces["shop"].kinds["widgets.example.com"] != nil
+				r.mu.RUnlock()
+				left, err := milan.Resource(widgets).Namespace("shop-rome").List(ctx, metav1.ListOptions{})
+				return err == nil && !running && len(left.Items) == 0, err
+			})
+			if err != nil {
+				t.Errorf("the kind is not withdrawn: %v", err)
+			}
+		})
+	}
 }
