@@ -80,43 +80,56 @@ func (a *Auth) Protect(next http.Handler) http.Handler {
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
 			return
 		}
-		attributes := a.attributes(r)
-		allowed, err := a.Authorizer.Allowed(r.Context(), response.User, attributes)
+		verb, subresources := rights(r)
+		allowed, err := a.allowed(r.Context(), response.User, verb, subresources)
 		if err != nil {
 			logger.Error(err, "Request could not be authorized", "user", response.User.GetName())
 			http.Error(w, "the API server could not authorize the request", http.StatusInternalServerError)
 			return
 		}
 		if !allowed {
-			http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource=%s)",
-				response.User.GetName(), attributes.Verb, attributes.Subresource), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v)",
+				response.User.GetName(), verb, subresources), http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// attributes returns the attributes by which a kubelet authorizes a request, with two differences: exec, attach and
-// port-forward always require the verb create, also over WebSocket, which starts with a GET request; and /pods requires
-// nodes/proxy, whereas a kubelet also accepts nodes/pods.
-func (a *Auth) attributes(r *http.Request) authorizationv1.ResourceAttributes {
-	verb := map[string]string{
+// allowed reports whether the user is authorized for the verb on one of the node's subresources. It fails if the API
+// server does not respond.
+func (a *Auth) allowed(ctx context.Context, requester user.Info, verb string, subresources []string) (bool, error) {
+	for _, subresource := range subresources {
+		allowed, err := a.Authorizer.Allowed(ctx, requester, authorizationv1.ResourceAttributes{
+			Verb:        verb,
+			Version:     "v1",
+			Resource:    "nodes",
+			Subresource: subresource,
+			Name:        a.NodeName,
+		})
+		if allowed || err != nil {
+			return allowed, err
+		}
+	}
+	return false, nil
+}
+
+// rights returns the verb that a request requires, and the subresources of the node of which one must be permitted.
+// They are those of a kubelet, with one difference: exec, attach and port-forward always require the verb create, also
+// over WebSocket, which starts with a GET request.
+func rights(r *http.Request) (verb string, subresources []string) {
+	verb = map[string]string{
 		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update",
 		http.MethodPatch: "patch", http.MethodDelete: "delete",
 	}[r.Method]
-	subresource := "proxy"
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch first {
 	case "exec", "attach", "portForward":
-		verb = "create"
+		return "create", []string{"proxy"}
 	case "stats", "metrics":
-		subresource = first
+		return verb, []string{first}
+	case "pods":
+		return verb, []string{first, "proxy"}
 	}
-	return authorizationv1.ResourceAttributes{
-		Verb:        verb,
-		Version:     "v1",
-		Resource:    "nodes",
-		Subresource: subresource,
-		Name:        a.NodeName,
-	}
+	return verb, []string{"proxy"}
 }

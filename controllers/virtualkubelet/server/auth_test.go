@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
@@ -95,10 +97,53 @@ func TestVKDelegatesSAR(t *testing.T) {
 		got[a.Verb+" nodes/"+a.Subresource] = true
 	}
 	want := map[string]bool{
-		"create nodes/proxy": true, "get nodes/proxy": true, "get nodes/stats": true, "get nodes/metrics": true,
+		"create nodes/proxy": true, "get nodes/proxy": true, "get nodes/pods": true, "get nodes/stats": true,
+		"get nodes/metrics": true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reviewed rights (-want +got):\n%s", diff)
+	}
+}
+
+func TestRightsThatAuthorizeRequests(t *testing.T) {
+	for _, test := range []struct {
+		may          permitted
+		method, path string
+		want         bool
+	}{
+		{"get nodes/pods", http.MethodGet, "/pods", true},
+		{"get nodes/proxy", http.MethodGet, "/pods", true},
+		{"create nodes/pods", http.MethodGet, "/pods", false},
+		{"get nodes/metrics", http.MethodGet, "/pods", false},
+		{"get nodes/pods", http.MethodGet, "/containerLogs/demo/web/app", false},
+		{"get nodes/pods", http.MethodGet, "/podsof", false},
+		{"get nodes/pods", http.MethodGet, "/stats/summary", false},
+		{"get nodes/proxy", http.MethodGet, "/stats/summary", false},
+		{"get nodes/stats", http.MethodGet, "/stats/summary", true},
+		{"get nodes/metrics", http.MethodGet, "/metrics/resource", true},
+		{"get nodes/proxy", http.MethodGet, "/exec/demo/web/app", false},
+		{"create nodes/proxy", http.MethodGet, "/exec/demo/web/app", true},
+		{"create nodes/pods", http.MethodPost, "/exec/demo/web/app", false},
+	} {
+		t.Run(string(test.may)+" for "+test.method+" "+test.path, func(t *testing.T) {
+			auth := &Auth{
+				NodeName: nodeName, Authorizer: test.may,
+				Authenticator: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+					return &authenticator.Response{User: &user.DefaultInfo{Name: "prometheus"}}, true, nil
+				}),
+			}
+			want := http.StatusForbidden
+			if test.want {
+				want = http.StatusOK
+			}
+			response := httptest.NewRecorder()
+			auth.Protect(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(
+				response, httptest.NewRequest(test.method, test.path, nil),
+			)
+			if response.Code != want {
+				t.Errorf("%d %s, want %d", response.Code, response.Body, want)
+			}
+		})
 	}
 }
 
