@@ -165,7 +165,8 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 		{"group":"kinds.example.com","version":"v1","resource":"planets"}]}}}`), metav1.PatchOptions{}))
 	await("NotNamespaced", "planets.v1.kinds.example.com: it is not namespaced.", kindOf("gears"))
 	offer()
-	await("NotOffered", "gears.v1.kinds.example.com: the provider does not offer it; planets")
+	await("NotOffered", "gears.v1.kinds.example.com: the provider does not offer it: it must be in the provider's "+
+		"policy.reflectedKinds, and the provider must serve it; planets")
 	must(t)(nodes.Patch(t.Context(), "modena", types.MergePatchType, []byte(`{"spec":{"reflection":null}}`),
 		metav1.PatchOptions{}))
 	until(t, "the condition is removed", func(ctx context.Context) (bool, error) {

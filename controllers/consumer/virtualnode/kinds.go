@@ -25,7 +25,8 @@ const (
 	// ReasonKindsReflected means that all kinds of spec.reflection are reflected.
 	ReasonKindsReflected = "Reflected"
 	// ReasonKindNotOffered means that the provider does not offer a kind, for example because it does not serve it,
-	// or offers another version. Add it to policy.reflectedKinds of the provider: docs/reflection.md#other-kinds.
+	// or offers another version. Add it to policy.reflectedKinds of the provider, and install its
+	// CustomResourceDefinition there: docs/reflection.md#other-kinds.
 	ReasonKindNotOffered = "NotOffered"
 	// ReasonKindNotAllowed means that the consumer does not allow a kind. Add it to reflection.kinds of the consumer.
 	ReasonKindNotAllowed = "NotAllowed"
@@ -113,7 +114,8 @@ func (r *Reconciler) missing(
 				ReasonKindNotOffered, fmt.Sprintf("the provider offers version %s", offered[index].Version),
 			}, nil
 		}
-		return &problem{ReasonKindNotOffered, "the provider does not offer it"}, nil
+		return &problem{ReasonKindNotOffered, "the provider does not offer it: " +
+			"it must be in the provider's policy.reflectedKinds, and the provider must serve it"}, nil
 	}
 	if !slices.ContainsFunc(r.VirtualKubelet.kinds(), func(other metav1.GroupVersionResource) bool {
 		return other.Group == kind.Group && other.Resource == kind.Resource

@@ -53,6 +53,7 @@ func TestVirtualNodeReportsTheReflectedKinds(t *testing.T) {
 	offered := func(w *world, kinds ...metav1.GroupVersionResource) {
 		w.setOffer(&v1alpha1.ResourceOffer{Spec: v1alpha1.ResourceOfferSpec{ReflectedKinds: kinds}})
 	}
+	const both = "it must be in the provider's policy.reflectedKinds, and the provider must serve it."
 	for _, test := range []struct {
 		name              string
 		change            func(*world)
@@ -61,7 +62,7 @@ func TestVirtualNodeReportsTheReflectedKinds(t *testing.T) {
 	}{
 		{name: "all kinds", reason: ReasonKindsReflected, reflected: true},
 		{name: "not offered", change: func(w *world) { offered(w) }, reason: ReasonKindNotOffered,
-			contains: "widgets.v1.example.com: the provider does not offer it."},
+			contains: "widgets.v1.example.com: the provider does not offer it: " + both},
 		{name: "no offer", change: func(w *world) { w.setOffer(nil) }, reason: ReasonKindNotOffered},
 		{name: "offered in another version", change: func(w *world) {
 			offered(w, metav1.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "widgets"})
@@ -76,7 +77,7 @@ func TestVirtualNodeReportsTheReflectedKinds(t *testing.T) {
 			kinds(w, v1alpha1.ReflectedKind{Group: "example.com", Version: "v1", Resource: "widgets"},
 				v1alpha1.ReflectedKind{Group: "example.com", Version: "v1", Resource: "gadgets"})
 		}, reason: ReasonKindNotOffered, reflected: true,
-			contains: "gadgets.v1.example.com: the provider does not offer it."},
+			contains: "gadgets.v1.example.com: the provider does not offer it: " + both},
 		{name: "a policy of a built-in kind", change: func(w *world) {
 			kinds(w, v1alpha1.ReflectedKind{Version: "v1", Resource: "secrets"})
 		}, reason: ReasonKindsReflected},
