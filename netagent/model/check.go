@@ -81,7 +81,8 @@ func (in Input) check() error {
 	}
 	for _, name := range append([]string{in.Node, in.Active}, in.Gateways...) {
 		if !names[name] {
-			errs = append(errs, fmt.Errorf("node %q is not among the nodes", name))
+			errs = append(errs, fmt.Errorf(
+				"node %q, which is this node or the node of a gateway, is not among the nodes of the cluster", name))
 		}
 	}
 	if !slices.Contains(in.Gateways, in.Active) {

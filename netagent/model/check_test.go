@@ -209,7 +209,7 @@ func TestInvalidClusterInputIsAnError(t *testing.T) {
 		do   func(*Input)
 		want string
 	}{
-		{"an unknown node", func(in *Input) { in.Node = "paris-1" }, `"paris-1" is not among the nodes`},
+		{"an unknown node", func(in *Input) { in.Node = "paris-1" }, `"paris-1", which is this node or the node of a gateway, is not`},
 		{"an active node without a gateway", func(in *Input) { in.Active = "rome-2" }, "not among the gateways"},
 		{"no pods", func(in *Input) { in.PodCIDRs = nil }, "no pod CIDRs"},
 		{"a tiny MTU", func(in *Input) { in.MTU = 500 }, "500"},

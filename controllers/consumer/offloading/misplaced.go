@@ -62,14 +62,15 @@ type seenSpec struct {
 	seen       time.Time
 	// none is the time of the last list of pods if it found no stranded pod, otherwise zero.
 	none time.Time
-	// warned reports whether the last list found stranded pods that are not evicted.
+	// warned reports whether the last list found stranded pods while spec.enforcement was not Evict.
 	warned bool
 }
 
 // stranded returns the pods that wait for a node that only a previous spec allowed, and the time after which to list
 // them again; zero means never. It reads the API server, because pods without a node are not watched. Until
 // strandedTime has passed since the spec was first observed, it lists them every strandedInterval; after that every
-// strandedTime, and only while the last list found some that are not evicted.
+// strandedTime, and only while the last list found some and spec.enforcement is not Evict, so that the condition
+// PodsInPlace reports them.
 func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, o options,
 ) ([]evictee, time.Duration, error) {
 	if o.selectorErr != nil {

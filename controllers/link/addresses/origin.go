@@ -116,7 +116,8 @@ func toOrigin(kind kind) handler.EventHandler {
 	})
 }
 
-// requestsOf returns a request for the origin of each AddressMapping, except origins of another kind.
+// requestsOf returns a reconcile request for each AddressMapping that was created for an object of this kind (its
+// origin): a pod, a namespace with endpoints, or a ForeignCluster. AddressMappings of ranges get none.
 func requestsOf(kind kind, mappings []v1alpha1.AddressMapping) []reconcile.Request {
 	var requests []reconcile.Request
 	for i := range mappings {

@@ -133,8 +133,8 @@ func use(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// want returns the settings with which Up, Partition and Restart change no setting of an existing instance: they name
-// only the instance and its state directory, and have the default pool.
+// want returns settings with which Partition, and Restart, which calls Up, change no setting of an existing instance:
+// only the instance, its state directory, and DefaultPool, from which new clusters get the addresses of their nodes.
 func (c *common) want() instance.Want {
 	return instance.Want{Instance: c.instance, Dir: c.stateDir, Pool: instance.DefaultPool}
 }

@@ -169,7 +169,7 @@ const (
 	// ReachOffloaded permits connections to pods that the peer offloaded, and to pods that are
 	// endpoints of Services reflected or exported to the peer.
 	ReachOffloaded ReachMode = "Offloaded"
-	// ReachAll permits connections to all pods.
+	// ReachAll permits connections of the peer to all local pods.
 	ReachAll ReachMode = "All"
 )
 
