@@ -183,7 +183,6 @@ func TestResultDoesNotDependOnTheOrderOfPeers(t *testing.T) {
 	}
 }
 
-// The test's name is in the table of known mistakes, see docs/development.md.
 func TestIptablesTeardownRemovesAll(t *testing.T) {
 	n := newNode()
 	n.outer.AddForeignLink("cni0")

@@ -526,7 +526,6 @@ func TestPrivateKeyIsNeverPrinted(t *testing.T) {
 	}
 }
 
-// The test's name is in the table of known mistakes, see docs/development.md.
 func TestChainNamesFullHash(t *testing.T) {
 	names := make(map[string]string)
 	for i := range 20000 {

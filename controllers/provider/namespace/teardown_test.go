@@ -158,8 +158,7 @@ func TestStatusNamesTheVolumesThatKeepARemoteNamespace(t *testing.T) {
 	}
 }
 
-// NamespaceDeleteErrorRequeues is a name of the table of known mistakes: a remote namespace
-// whose deletion fails is never deleted.
+// A remote namespace whose deletion failed must not stay for ever.
 func TestNamespaceDeleteErrorRequeues(t *testing.T) {
 	c := kittest.New(t, remoteNamespace("bakery", "bakery"))
 	refused := errors.New("refused")
