@@ -18864,7 +18864,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"reach": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reach selects to which local pods the peer may open connections through the tunnel. Whatever it is, the peer may reply to connections of local pods, and reaches the addresses of the AddressMappings for it. Each cluster selects the reach of its peer independently. If empty, the value network.reach of the installation is used. If that is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.\n\nPossible enum values:\n - `\"All\"` permits connections to all pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
+							Description: "reach selects to which local pods the peer may open connections through the tunnel. Whatever it is, the peer may reply to connections of local pods, and reaches the addresses of the AddressMappings for it. Each cluster selects the reach of its peer independently. If empty, the value network.reach of the installation is used. If that is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.\n\nPossible enum values:\n - `\"All\"` permits connections of the peer to all local pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"All", "Offloaded"},
@@ -23824,7 +23824,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 					},
 					"reach": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reach selects which local pods the peer reaches. With Offloaded, the peer reaches the addresses in the TunnelReach of the same name, and no pod while that TunnelReach does not exist. Empty means All.\n\nPossible enum values:\n - `\"All\"` permits connections to all pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
+							Description: "reach selects which local pods the peer reaches. With Offloaded, the peer reaches the addresses in the TunnelReach of the same name, and no pod while that TunnelReach does not exist. Empty means All.\n\nPossible enum values:\n - `\"All\"` permits connections of the peer to all local pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"All", "Offloaded"},
