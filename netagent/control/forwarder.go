@@ -38,7 +38,8 @@ func NewForwarder(dial func(ctx context.Context) (net.Conn, error)) *Forwarder {
 	}
 }
 
-// Allow sets the peers that are served, by control address, and closes the connections of all other peers.
+// Allow sets the peers that are served, by the addresses of their gateways inside the tunnels (model.ControlAddress),
+// and closes the connections of all other peers.
 func (f *Forwarder) Allow(peers []netip.Addr) { f.connections.allow(peers) }
 
 // Serve accepts connections until the context ends, and closes the listener. It fails if a connection cannot be

@@ -52,8 +52,8 @@ func (*networkPairs) title() string                  { return "network configura
 func (*networkPairs) object() client.Object          { return &v1alpha1.NetworkConfig{} }
 func (*networkPairs) empty() *v1alpha1.NetworkConfig { return &v1alpha1.NetworkConfig{} }
 
-// concerned returns the names of both pairs, because the provider's NetworkConfig is replicated only while
-// the consumer has one.
+// concerned returns the names of both NetworkConfigs, whichever changed, so that both are reconciled: the provider's
+// NetworkConfig is replicated only while the consumer has one.
 func (*networkPairs) concerned(string) []string {
 	return []string{v1alpha1.NetworkConfigOfConsumer, v1alpha1.NetworkConfigOfProvider}
 }

@@ -203,8 +203,8 @@ func (m *move) step(ctx context.Context) (outcome, error) {
 	return steps[m.progress.Phase](m, ctx)
 }
 
-// leavesTarget reports whether the target is on a provider and the namespace is no longer offloaded. It fails with
-// NotFound if the provider has no ForeignCluster.
+// leavesTarget reports whether the target is on a provider and the NamespaceOffloading of the namespace is being
+// deleted or does not exist. It fails with NotFound if the ForeignCluster that the target names does not exist.
 func (m *move) leavesTarget(ctx context.Context) (bool, error) {
 	at, err := m.targetPlace(ctx)
 	if err != nil || at.clusterID == "" {

@@ -57,7 +57,8 @@ type Events struct {
 	// Warning is called with an event that was created or occurred again. The key is only valid if the event is about a
 	// pod or a shadow pod.
 	Warning func(key cache.ObjectName, event *corev1.Event)
-	// Tokens is called when the Secret with the tokens of a pod was created, changed or deleted.
+	// Tokens is called with the key of the local pod when the Secret with the tokens of its remote pod was created,
+	// changed or deleted.
 	Tokens func(key cache.ObjectName)
 	// Freed is called when a shadow pod releases quota. Tidied is called when a shadow pod that had ended, and so used no
 	// quota, was deleted.

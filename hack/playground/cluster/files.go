@@ -16,7 +16,8 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Cluster is a cluster in the record of an instance, with this instance and the programs that the cluster runs.
+// Cluster is a cluster of the playground as package state stores it, with the instance that it belongs to, which is the
+// set of clusters with a common router, and the paths of the programs that it runs.
 type Cluster struct {
 	*state.Cluster
 	Instance *state.Instance

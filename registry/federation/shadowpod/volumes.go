@@ -18,8 +18,9 @@ import (
 
 var volumesPath = field.NewPath("spec", "pod", "volumes")
 
-// volumesNotOffered returns an error for each external volume that is not offered to the consumer. Offers are read only
-// if the pod has external volumes.
+// volumesNotOffered returns an error for each volume that pods may use only if the provider offers it
+// (validation.ExternalVolume), for example of type nfs or inline CSI, and that is not offered to the consumer. Offers
+// are read only if the pod has such volumes.
 func (s attributed) volumesNotOffered(ctx context.Context, volumes []corev1.Volume, consumer string) field.ErrorList {
 	if !slices.ContainsFunc(volumes, isExternal) {
 		return nil

@@ -141,11 +141,11 @@ type MovePlan struct {
 	// capacity is the capacity of the target volume in bytes.
 	// +optional
 	Capacity *resource.Quantity `json:"capacity,omitempty" protobuf:"bytes,4,opt,name=capacity"`
-	// bytesUsed is the size of the data in bytes. It is empty, because the move counts the data when it
-	// begins.
+	// bytesUsed is always empty: a dry run does not count the data. Once the move has begun, bytesTotal
+	// of its progress has the size in bytes.
 	// +optional
 	BytesUsed *int64 `json:"bytesUsed,omitempty" protobuf:"varint,5,opt,name=bytesUsed"`
-	// files is the number of files. It is empty for the same reason as bytesUsed.
+	// files is always empty. Once the move has begun, filesTotal of its progress has the number.
 	// +optional
 	Files *int64 `json:"files,omitempty" protobuf:"varint,6,opt,name=files"`
 	// path describes the network path of the data from the source to the target.
