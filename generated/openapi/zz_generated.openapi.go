@@ -19687,14 +19687,14 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 					},
 					"bytesUsed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bytesUsed is the size of the data in bytes. It is empty, because the move counts the data when it begins.",
+							Description: "bytesUsed is always empty: a dry run does not count the data. Once the move has begun, bytesTotal of its progress has the size in bytes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"files": {
 						SchemaProps: spec.SchemaProps{
-							Description: "files is the number of files. It is empty for the same reason as bytesUsed.",
+							Description: "files is always empty. Once the move has begun, filesTotal of its progress has the number.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
