@@ -76,9 +76,9 @@ func (a *accounts) allNamespaces(ctx context.Context, _ client.Object) []reconci
 	return requests
 }
 
-// Reconcile writes AnnotationAccounts of one namespace: the ServiceAccounts that its pods use on each virtual node whose
-// pods may reach the consumer's API server. It removes the annotation if there are none, or the namespace is not
-// offloaded.
+// Reconcile writes AnnotationAccounts of one namespace: the ServiceAccounts that its pods use on each virtual node
+// whose pods may reach the consumer's API server. It removes the annotation if there are none, or the namespace is
+// not offloaded.
 func (a *accounts) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	return kit.Result(a.reconcile(ctx, request.Name))
 }
