@@ -111,16 +111,22 @@ func (m *move) markSource(
 	if known, err := m.describeUsers(ctx, mark); err != nil || !known {
 		return source, nil, err
 	}
-	wanted := source.DeepCopy()
+	marked, err := m.setMark(ctx, source, mark)
+	return marked, mark, err
+}
+
+// setMark sets the Mark and the reclaim policy Retain of a volume, and returns the changed volume.
+func (m *move) setMark(ctx context.Context, pv *corev1.PersistentVolume, mark *Mark) (*corev1.PersistentVolume, error) {
+	wanted := pv.DeepCopy()
 	keep(wanted)
 	if err := mark.set(wanted); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if _, err := kit.Commit(ctx, m.Client, source, wanted); err != nil {
-		return nil, nil, fmt.Errorf(
-			"setting the annotation of the move and the reclaim policy Retain on volume %s: %w", source.Name, err)
+	if _, err := kit.Commit(ctx, m.Client, pv, wanted); err != nil {
+		return nil, fmt.Errorf(
+			"setting the annotation of the move and the reclaim policy Retain on volume %s: %w", pv.Name, err)
 	}
-	return wanted, mark, nil
+	return wanted, nil
 }
 
 // describeUsers records the security settings of the pods that mount the claim in a Mark. It returns false if the
@@ -270,19 +276,9 @@ func (m *move) markTarget(ctx context.Context, sourceMark *Mark) (*corev1.Persis
 	if mark, ok := markOf(target); ok && mark.ID == m.progress.ID {
 		return target, nil
 	}
-	wanted := target.DeepCopy()
-	mark := &Mark{
+	return m.setMark(ctx, target, &Mark{
 		ID: m.progress.ID, Namespace: sourceMark.Namespace, Claim: sourceMark.Claim, ClaimUID: sourceMark.ClaimUID,
 		Source: sourceMark.Source, Target: target.Name, TargetClaimUID: claim.UID, KeepSource: sourceMark.KeepSource,
 		Policy: target.Spec.PersistentVolumeReclaimPolicy,
-	}
-	keep(wanted)
-	if err := mark.set(wanted); err != nil {
-		return nil, err
-	}
-	if _, err := kit.Commit(ctx, m.Client, target, wanted); err != nil {
-		return nil, fmt.Errorf(
-			"setting the annotation of the move and the reclaim policy Retain on volume %s: %w", target.Name, err)
-	}
-	return target, nil
+	})
 }
