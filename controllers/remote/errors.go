@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
-	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"liqo.io/federation/apiserver/printable"
 )
 
-// maxText is the maximum length of a text of a peer in statuses and events, in characters.
+// maxText is the maximum length of a text of a peer in statuses and events, in bytes.
 const maxText = 512
 
 // Unreachable reports whether a request failed without a response of the peer's API server.
@@ -79,19 +79,5 @@ func innermost(err error) error {
 	}
 }
 
-// Text returns a text of a peer without control characters, cut to maxText.
-func Text(s string) string {
-	printable := strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case !unicode.IsPrint(r):
-			return -1
-		}
-		return r
-	}, s)
-	if runes := []rune(printable); len(runes) > maxText {
-		return string(runes[:maxText]) + "…"
-	}
-	return printable
-}
+// Text returns a text of a peer as one line without control characters, cut to maxText.
+func Text(s string) string { return printable.Line(s, maxText) }

@@ -174,23 +174,6 @@ func TestFailedCopyRollsTheMoveBackAndNamesTheFile(t *testing.T) {
 	}
 }
 
-func TestMessageIsPrintableAndCutBetweenCharacters(t *testing.T) {
-	for _, test := range []struct{ name, message, want string }{
-		{name: "short", message: "Opening ä failed.", want: "Opening ä failed."},
-		{name: "control characters", message: "a\x1b[31m\x00b\nc\td", want: "a[31mb\nc\td"},
-		{name: "longest", message: strings.Repeat("ä", maxMessage/2), want: strings.Repeat("ä", maxMessage/2)},
-		{name: "ends within a character", message: "x" + strings.Repeat("ä", maxMessage/2),
-			want: "x" + strings.Repeat("ä", maxMessage/2-1)},
-		{name: "ends after a character", message: strings.Repeat("ä", maxMessage), want: strings.Repeat("ä", maxMessage/2)},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, bounded(test.message)); diff != "" {
-				t.Errorf("message (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 func TestBudgetThatAllowsNoEvictionRollsTheMoveBackInTime(t *testing.T) {
 	for _, test := range []struct {
 		name, message string

@@ -7,9 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/printable"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
@@ -291,20 +290,9 @@ func (m *move) save(ctx context.Context) error {
 	return nil
 }
 
-// bounded returns a message without control characters, cut to maxMessage bytes without splitting a character. The API
-// server accepts no other messages.
-func bounded(message string) string {
-	message = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, message)
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "")
-	}
-	return message
-}
+// bounded returns a message without control characters, cut to maxMessage bytes. The API server accepts no other
+// messages.
+func bounded(message string) string { return printable.Text(message, maxMessage) }
 
 func (m *move) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: m.volume.Namespace, Name: name}

@@ -466,7 +466,7 @@ func TestExitCodesOfRsync(t *testing.T) {
 			want:  "copying: the target cannot be written, it may be full: [sender] write error: Broken pipe (32)",
 			lines: []string{"rsync: [sender] write error: Broken pipe (32)", "rsync error: error in file IO (code 11)"}},
 		{name: "wrong arguments", code: 1, want: "starting rsync: rsync exited with code 1"},
-		{name: "control characters", code: 23, want: "copying: a b", lines: []string{"a\x1bb"}},
+		{name: "control characters", code: 23, want: "copying: a[31mb", lines: []string{"a\x1b[31mb"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := rsyncError(test.code, test.lines)

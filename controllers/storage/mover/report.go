@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"liqo.io/federation/apiserver/printable"
 )
 
 // State is the state of a sender.
@@ -107,15 +107,4 @@ func (r Report) terminate(file string) error {
 }
 
 // sanitize returns a text as one line without control characters, cut to maxMessage bytes.
-func sanitize(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.TrimSpace(s))
-	if len(s) > maxMessage {
-		s = strings.ToValidUTF8(s[:maxMessage], "")
-	}
-	return s
-}
+func sanitize(s string) string { return printable.Line(s, maxMessage) }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/printable"
 	"liqo.io/federation/apiserver/reflection"
 )
 
@@ -82,7 +83,7 @@ func WithRemoteStatus(local, existing *unstructured.Unstructured) *unstructured.
 		annotations[v1alpha1.AnnotationReflectedHash] != hash(local) {
 		return nil
 	}
-	status = printable(status).(map[string]any)
+	status = cleaned(status).(map[string]any)
 	observed(status, existing.GetGeneration(), local.GetGeneration())
 	if equality.Semantic.DeepEqual(local.Object["status"], status) {
 		return nil
@@ -142,23 +143,23 @@ func has(existing, desired any) bool {
 	return equality.Semantic.DeepEqual(existing, desired)
 }
 
-// printable returns a copy of a provider's status without control characters.
-func printable(value any) any {
+// cleaned returns a copy of a provider's status without control characters.
+func cleaned(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		result := make(map[string]any, len(value))
 		for key, below := range value {
-			result[key] = printable(below)
+			result[key] = cleaned(below)
 		}
 		return result
 	case []any:
 		result := make([]any, len(value))
 		for i, below := range value {
-			result[i] = printable(below)
+			result[i] = cleaned(below)
 		}
 		return result
 	case string:
-		return clean(value, len(value))
+		return printable.Text(value, len(value))
 	}
 	return value
 }

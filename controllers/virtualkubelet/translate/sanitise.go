@@ -6,11 +6,10 @@ package translate
 import (
 	"net/netip"
 	"regexp"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/federation/apiserver/printable"
 )
 
 const (
@@ -25,27 +24,9 @@ const (
 // Message returns a provider's message without control characters, cut to maxText.
 func Message(s string) string { return text(s) }
 
-func text(s string) string { return clean(s, maxText) }
+func text(s string) string { return printable.Text(s, maxText) }
 
-func reason(s string) string { return clean(s, maxReason) }
-
-func clean(s string, limit int) string {
-	if len(s) > limit {
-		s = s[:limit]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r == utf8.RuneError || !unicode.IsPrint(r):
-			return -1
-		}
-		return r
-	}, s)
-}
+func reason(s string) string { return printable.Text(s, maxReason) }
 
 // versionPattern matches the versions of Kubernetes and of its distributions, for example v1.36.1-gke.1200+a1b2c3.
 var versionPattern = regexp.MustCompile(`^v\d{1,3}\.\d{1,3}\.\d{1,3}[-+.0-9A-Za-z]{0,40}$`)
@@ -87,7 +68,7 @@ func sanitise(s *corev1.ContainerStatus, spec *corev1.Container, before *corev1.
 		}
 		if t := state.Terminated; t != nil {
 			// The container writes the termination message, of up to 4096 bytes.
-			t.Reason, t.Message, t.ContainerID = reason(t.Reason), clean(t.Message, 4096), text(t.ContainerID)
+			t.Reason, t.Message, t.ContainerID = reason(t.Reason), printable.Text(t.Message, 4096), text(t.ContainerID)
 		}
 	}
 	// VolumeMounts, User and AllocatedResourcesStatus refer to volumes, users and devices of the provider's node.

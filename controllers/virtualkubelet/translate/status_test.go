@@ -241,7 +241,7 @@ func TestPodStatusBeforeAKubeletReports(t *testing.T) {
 		},
 		{
 			name: "refused by the provider", shadow: refused,
-			want: func(s *corev1.PodStatus) { s.Reason, s.Message = "QuotaExceeded", strings.Repeat("x", 1024) },
+			want: func(s *corev1.PodStatus) { s.Reason, s.Message = "QuotaExceeded", strings.Repeat("x", 1021)+"…" },
 		},
 		{
 			name:  "refused by quota",

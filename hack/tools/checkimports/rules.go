@@ -29,8 +29,8 @@ type pkg struct {
 var pure = []string{
 	"apiserver/addresses", "apiserver/apis", "apiserver/compatibility", "apiserver/identity", "apiserver/naming",
 	"apiserver/nearest", "apiserver/negotiation", "apiserver/netmap", "apiserver/pattern", "apiserver/placement",
-	"apiserver/plan", "apiserver/podspec", "apiserver/quota", "apiserver/reflection", "apiserver/reviewlimit",
-	"apiserver/trust", "apiserver/volume",
+	"apiserver/plan", "apiserver/podspec", "apiserver/printable", "apiserver/quota", "apiserver/reflection",
+	"apiserver/reviewlimit", "apiserver/trust", "apiserver/volume",
 }
 
 // layers has the packages of the module that each layer may import in addition to its own. A
@@ -41,6 +41,7 @@ var layers = []struct {
 }{
 	{"apiserver/apis/federation/validation", []string{
 		"apiserver/apis", "apiserver/naming", "apiserver/nearest", "apiserver/pattern", "apiserver/podspec",
+		"apiserver/printable",
 	}},
 	{"apiserver/apis", nil},
 	{"apiserver/addresses", []string{"apiserver/apis"}},
@@ -57,6 +58,7 @@ var layers = []struct {
 		"apiserver/volume",
 	}},
 	{"apiserver/podspec", []string{"apiserver/apis", "apiserver/pattern"}},
+	{"apiserver/printable", nil},
 	{"apiserver/quota", []string{"apiserver/apis"}},
 	{"apiserver/reflection", []string{"apiserver/apis"}},
 	{"apiserver/reviewlimit", nil},

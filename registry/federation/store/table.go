@@ -6,9 +6,7 @@ package store
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"liqo.io/federation/apiserver/printable"
 )
 
 // None is the content of an empty cell.
@@ -104,7 +104,8 @@ func (t Table[P]) cells(obj runtime.Object) ([]any, error) {
 	for _, column := range t {
 		cell := column.Cell(typed)
 		if text, ok := cell.(string); ok {
-			cell = printable(text)
+			// Peers write parts of some cells.
+			cell = printable.Line(text, len(text))
 		}
 		if column.Wide {
 			wide = append(wide, cell)
@@ -113,16 +114,6 @@ func (t Table[P]) cells(obj runtime.Object) ([]any, error) {
 		narrow = append(narrow, cell)
 	}
 	return append(append(narrow, Age(accessor.GetCreationTimestamp())), wide...), nil
-}
-
-// printable returns a cell without control characters, because peers write parts of some cells.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, s)
 }
 
 var _ rest.TableConvertor = Table[runtime.Object]{}

@@ -20,7 +20,7 @@ func TestTableCellsContainNoControlCharacters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "[2J]0;pwnedfineNAME"
+	const want = "[2J]0;pwnedfine NAME"
 	if cells := printed.Rows[0].Cells; cells[1] != want || cells[2] != int64(7) || cells[4] != want {
 		t.Errorf("cells %q", cells)
 	}

@@ -29,7 +29,7 @@ func ValidateClusterInfoStatusUpdate(info, old *federation.ClusterInfo) field.Er
 	errs = append(errs, optional(status.ClusterID, statusPath.Child("clusterID"), requiredClusterID)...)
 	errs = append(errs, optional(status.ClusterName, statusPath.Child("clusterName"), clusterName)...)
 	errs = append(errs, metav1validation.ValidateLabels(status.Labels, statusPath.Child("labels"))...)
-	errs = append(errs, printable(status.Version, statusPath.Child("version"))...)
+	errs = append(errs, printableText(status.Version, statusPath.Child("version"))...)
 	errs = append(errs, capabilities(nil, status.Features, statusPath)...)
 	if gateway := status.Gateway; gateway != nil {
 		path := statusPath.Child("gateway")

@@ -12,14 +12,14 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/printable"
 )
 
 const (
@@ -128,16 +128,15 @@ func conditions(list []metav1.Condition, path *field.Path) field.ErrorList {
 	}
 	errs := metav1validation.ValidateConditions(list, path)
 	for i, condition := range list {
-		errs = append(errs, printable(condition.Message, path.Index(i).Child("message"))...)
+		errs = append(errs, printableText(condition.Message, path.Index(i).Child("message"))...)
 	}
 	return errs
 }
 
-// printable validates a text that is displayed to users. It must not contain control characters,
+// printableText validates a text that is displayed to users. It must not contain control characters,
 // since a terminal would interpret them.
-func printable(text string, path *field.Path) field.ErrorList {
-	control := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, control) {
+func printableText(text string, path *field.Path) field.ErrorList {
+	if !printable.Is(text) {
 		return field.ErrorList{field.Invalid(path, truncate(strings.ToValidUTF8(text, "")), "must be printable text")}
 	}
 	return nil

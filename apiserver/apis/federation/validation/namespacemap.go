@@ -50,7 +50,7 @@ func ValidateNamespaceMapStatusUpdate(m, old *federation.NamespaceMap) field.Err
 		if len(mapping.Message) > maxMappingMessage {
 			errs = append(errs, field.TooLong(at.Child("message"), "", maxMappingMessage))
 		}
-		errs = append(errs, printable(mapping.Message, at.Child("message"))...)
+		errs = append(errs, printableText(mapping.Message, at.Child("message"))...)
 	}
 	return errs
 }

@@ -168,7 +168,7 @@ func moveProgress(move *federation.MoveProgress, path *field.Path) field.ErrorLi
 	if len(move.Message) > maxMoveMessage {
 		errs = append(errs, field.TooLong(path.Child("message"), "", maxMoveMessage))
 	}
-	errs = append(errs, printable(move.Message, path.Child("message"))...)
+	errs = append(errs, printableText(move.Message, path.Child("message"))...)
 	errs = append(errs, location(&move.Source, path.Child("source"))...)
 	errs = append(errs, location(&move.Target, path.Child("target"))...)
 	errs = append(errs, notNegative(move.Passes, path.Child("passes"))...)
