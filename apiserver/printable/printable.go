@@ -19,8 +19,8 @@ func Is(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) && !isBreak(r) })
 }
 
-// Text returns a text of at most most bytes without the characters that Is refuses. If it is longer, it is cut between
-// two characters and ends with an ellipsis.
+// Text returns a text of at most most bytes without the characters that Is refuses, and without U+FFFD, which other
+// programs write instead of invalid bytes. If it is longer, it is cut between two characters and ends with an ellipsis.
 func Text(s string, most int) string {
 	return cut(strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) && !isBreak(r) {
