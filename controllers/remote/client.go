@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -76,6 +77,7 @@ func Config(identity *Identity, options Options) (*rest.Config, error) {
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	config.QPS, config.Burst = qps, burst
 	config.UserAgent = userAgent
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	// A peer could fill the log with warnings.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	limits := cmp.Or(options.Limits, SharedLimits)

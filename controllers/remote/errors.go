@@ -55,8 +55,9 @@ func Describe(err error) string {
 		return Text("its certificate is not trusted: " + verification.Err.Error())
 	case errors.Is(err, ErrAddress):
 		return "dialling its server is forbidden: " + ErrAddress.Error()
-	case errors.Is(err, ErrRedirect), errors.Is(err, ErrUpgrade), errors.Is(err, ErrResponseTooLarge),
-		errors.Is(err, ErrTooManyElements), errors.Is(err, ErrBusy), errors.Is(err, errResponseTimeout):
+	case errors.Is(err, ErrRedirect), errors.Is(err, ErrUpgrade), errors.Is(err, ErrEncoding),
+		errors.Is(err, ErrResponseTooLarge), errors.Is(err, ErrTooManyElements), errors.Is(err, ErrBusy),
+		errors.Is(err, errResponseTimeout):
 		return Text(innermost(err).Error())
 	case errors.As(err, &lookup):
 		return Text("its name cannot be resolved: " + lookup.Err)

@@ -8,15 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"path"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 const (
@@ -37,6 +34,10 @@ var (
 	ErrBusy = errors.New("the peer has not responded to earlier requests yet")
 	// ErrResponseTooLarge is returned for a response that exceeds Limits.Response or Limits.Watch.
 	ErrResponseTooLarge = errors.New("the peer's response is larger than this cluster reads")
+	// ErrEncoding is returned for a response in an encoding, apart from JSON, that clients of Kubernetes decode. Its
+	// elements cannot be counted before it is decoded.
+	ErrEncoding = errors.New("the peer's response is YAML, protobuf or CBOR although JSON was requested, " +
+		"which is refused: use an API server or proxy that responds with JSON")
 	// ErrTooManyElements is returned for a JSON response that exceeds Limits.Elements, or is nested deeper than maxDepth.
 	ErrTooManyElements = errors.New("the peer's response has more or deeper nested elements than this cluster reads")
 
@@ -53,8 +54,10 @@ type Limits struct {
 	// Calls is the maximum number of concurrent calls, apart from streams, so that a peer that does not respond occupies
 	// few of the workers that serve all peers. 0 means no limit.
 	Calls int
-	// Elements is the number of array elements that a JSON response may have whatever its length; each minElement bytes of
-	// the response permit one more. In a watch, Elements applies to the whole watch, or to each event if Watch is 0.
+	// Elements is the number of array elements that a response may have whatever its length; each minElement bytes of the
+	// response permit one more. In a watch, Elements applies to the whole watch, or to each event if Watch is 0. If
+	// Elements is not 0, clients request JSON only, and responses in other encodings that they decode are refused. 0 means
+	// no limit.
 	Elements int64
 }
 
@@ -67,11 +70,11 @@ var (
 	OwnLimits = Limits{Response: 16 << 20, Elements: 100_000}
 )
 
-// guard is a transport for responses that are not trusted. It refuses redirects and unrequested protocol switches, and
-// bounds length, elements and duration of responses, and the number of concurrent calls. It removes Retry-After,
-// because client-go waits for that time within the call: callers have delays of their own. Whether a response is a
-// stream, which is bounded less, is decided by the request alone: client-go reads the responses of all other requests
-// into memory, whatever their media type.
+// guard is a transport for responses that are not trusted. It refuses redirects, unrequested protocol switches and
+// unrequested encodings, and bounds length, elements and duration of responses, and the number of concurrent calls. It
+// removes Retry-After, because client-go waits for that time within the call: callers have delays of their own. Whether
+// a response is a stream, which is bounded less, is decided by the request alone: client-go reads the responses of all
+// other requests into memory, whatever their media type.
 type guard struct {
 	next   http.RoundTripper
 	limits Limits
@@ -89,8 +92,8 @@ func newGuard(next http.RoundTripper, limits Limits, refused func(error)) *guard
 	return g
 }
 
-// RoundTrip implements http.RoundTripper. It fails with ErrBusy, ErrRedirect, ErrUpgrade or a timeout; reading the body
-// fails with ErrResponseTooLarge, ErrTooManyElements or a timeout.
+// RoundTrip implements http.RoundTripper. It fails with ErrBusy, ErrRedirect, ErrUpgrade, ErrEncoding or a timeout;
+// reading the body fails with ErrResponseTooLarge, ErrTooManyElements or a timeout.
 func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	if g.calls == nil || streamOf(request) != notAStream {
 		return g.roundTrip(request)
@@ -138,7 +141,12 @@ func (b *endingBody) Close() error {
 func (g *guard) roundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
 	timer := time.AfterFunc(responseTimeout, func() { cancel(errResponseTimeout) })
-	response, err := g.next.RoundTrip(request.WithContext(ctx))
+	kind, counts := streamOf(request), g.limits.Elements > 0
+	sent := request.WithContext(ctx)
+	if counts && (kind == notAStream || kind == watchStream) {
+		sent = requestingJSON(sent)
+	}
+	response, err := g.next.RoundTrip(sent)
 	if err != nil {
 		timer.Stop()
 		if cause := context.Cause(ctx); errors.Is(cause, errResponseTimeout) {
@@ -148,7 +156,8 @@ func (g *guard) roundTrip(request *http.Request) (*http.Response, error) {
 		cancel(err)
 		return nil, err
 	}
-	kind := streamOf(request)
+	// client-go decodes a response that is not successful, too.
+	decoded := kind == notAStream || kind == watchStream || response.StatusCode != http.StatusOK
 	switch {
 	case response.StatusCode == http.StatusSwitchingProtocols && kind == upgradedStream:
 		// The body is the connection itself, which must not be wrapped.
@@ -159,24 +168,29 @@ func (g *guard) roundTrip(request *http.Request) (*http.Response, error) {
 		err = ErrUpgrade
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		err = ErrRedirect
+	case decoded && counts && refusedEncoding(mediaTypeOf(response)):
+		err = ErrEncoding
 	}
 	if err != nil {
 		timer.Stop()
 		g.refused(err)
-		err = fmt.Errorf("%s responds with %s: %w", request.URL.Host, response.Status, err)
+		err = fmt.Errorf("%s responds with %s: %w", request.URL.Host, Text(response.Status), err)
 		err = errors.Join(err, response.Body.Close())
 		cancel(err)
 		return nil, err
 	}
 	response.Header.Del("Retry-After")
 	body := &guardedBody{ReadCloser: response.Body, ctx: ctx, cancel: cancel, timer: timer, refused: g.refused}
-	// client-go reads the body of a response that is not successful into memory, too.
+	if decoded && counts {
+		body.meter = &meter{free: g.limits.Elements, unknown: !isJSON(mediaTypeOf(response))}
+		ensureMediaType(response)
+	}
 	switch {
 	case kind == notAStream || response.StatusCode != http.StatusOK:
-		body.limit, body.meter = g.limits.Response, g.newMeter(response)
+		body.limit = g.limits.Response
 	case kind == watchStream:
 		timer.Stop()
-		body.limit, body.meter = g.limits.Watch, g.newMeter(response)
+		body.limit = g.limits.Watch
 		if body.meter != nil {
 			body.meter.perValue = g.limits.Watch == 0
 		}
@@ -220,16 +234,6 @@ func streamOf(request *http.Request) stream {
 	return notAStream
 }
 
-// newMeter returns the meter of a response, or nil if the response is not JSON. A response without a valid media type
-// counts as JSON, because client-go decodes it as JSON.
-func (g *guard) newMeter(response *http.Response) *meter {
-	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if err == nil && mediaType != runtime.ContentTypeJSON && !strings.HasSuffix(mediaType, "+json") {
-		return nil
-	}
-	return &meter{free: g.limits.Elements}
-}
-
 type guardedBody struct {
 	io.ReadCloser
 	ctx     context.Context
@@ -238,7 +242,7 @@ type guardedBody struct {
 	refused func(error)
 	// limit is the maximum length of the body in bytes; 0 means no limit. read is the number of bytes that were read.
 	limit, read int64
-	// meter counts the elements of a JSON response. nil means that the response has another encoding.
+	// meter counts the elements of the response. nil means that they are not limited.
 	meter *meter
 	err   error
 }

@@ -17,9 +17,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	metricsscheme "k8s.io/metrics/pkg/client/clientset/versioned/scheme"
+
+	federationscheme "liqo.io/federation/generated/clientset/versioned/scheme"
 )
 
 // peer starts a server of a remote cluster, and returns the configuration of an
@@ -137,7 +145,7 @@ func TestResponsesAreBoundedExceptRequestedStreams(t *testing.T) {
 	}
 }
 
-func TestElementsOfJSONAreBounded(t *testing.T) {
+func TestElementsAreBounded(t *testing.T) {
 	items := func(item string, count int) string {
 		return `{"items":[` + strings.TrimSuffix(strings.Repeat(item+",", count), ",") + "]}"
 	}
@@ -158,7 +166,10 @@ func TestElementsOfJSONAreBounded(t *testing.T) {
 		{"many events of a bounded watch", "/offers?watch=1", strings.Repeat(items("{}", 9_000), 100), 8 << 20, ErrTooManyElements},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for _, mediaType := range []string{"application/json", "application/json;stream=watch", "application/x+json", ""} {
+			// Some callers decode text as JSON, too.
+			for _, mediaType := range []string{
+				"application/json", "application/json;stream=watch", "application/x+json", "", "invalid;;", "text/plain",
+			} {
 				body := iotest.HalfReader(strings.NewReader(test.body))
 				answer := responder(http.StatusOK, http.Header{"Content-Type": {mediaType}}, body)
 				guard := &guard{
@@ -174,6 +185,141 @@ func TestElementsOfJSONAreBounded(t *testing.T) {
 				_ = response.Body.Close()
 			}
 		})
+	}
+}
+
+// client-go decodes a response as its media type requires, whatever was requested. In encodings other than JSON, the
+// elements of a response are not counted, so these are refused.
+func TestOnlyJSONIsDecoded(t *testing.T) {
+	const list, watch, log = "/offers", "/offers?watch=1", "/api/v1/namespaces/a/pods/b/log"
+	for _, test := range []struct {
+		mediaType, path string
+		status          int
+		want            error
+	}{
+		{"application/json", list, 200, nil},
+		{"application/json;stream=watch", watch, 200, nil},
+		{"application/problem+json", list, 200, nil},
+		{"", list, 200, nil},
+		{"application/yaml", list, 200, ErrEncoding},
+		{"Application/YAML; charset=utf-8", list, 200, ErrEncoding},
+		{"application/yaml;;", list, 200, ErrEncoding},
+		{"application/yaml", list, 404, ErrEncoding},
+		{"application/yaml", log, 404, ErrEncoding},
+		{"application/yaml", log, 200, nil},
+		{"application/openapi+yaml", list, 200, ErrEncoding},
+		{"application/vnd.kubernetes.protobuf", list, 200, ErrEncoding},
+		{"application/vnd.kubernetes.protobuf", list, 500, ErrEncoding},
+		{"application/vnd.kubernetes.protobuf;stream=watch", watch, 200, ErrEncoding},
+		{"application/vnd.kubernetes.protobuf; ;", watch, 200, ErrEncoding},
+		{"application/x+protobuf", list, 200, ErrEncoding},
+		{"application/cbor", list, 200, ErrEncoding},
+		{"application/cbor-seq", watch, 200, ErrEncoding},
+		{"application/x+cbor", list, 200, ErrEncoding},
+		{"text/plain", list, 502, nil},
+		{"text/html; charset=utf-8", list, 503, nil},
+		{"image/png", list, 200, nil},
+	} {
+		t.Run(test.mediaType+" "+test.path, func(t *testing.T) {
+			var refused error
+			answer := responder(test.status, http.Header{"Content-Type": {test.mediaType}}, strings.NewReader("{}"))
+			guard := &guard{next: answer, limits: SharedLimits, refused: func(err error) { refused = err }}
+			response, err := guard.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.path, nil))
+			if !errors.Is(err, test.want) || !errors.Is(refused, test.want) {
+				t.Errorf("error %v, counted %v, want %v", err, refused, test.want)
+			}
+			if err == nil {
+				_ = response.Body.Close()
+			}
+		})
+	}
+}
+
+// If a codec of the clients decodes another encoding, it must be refused, too.
+func TestEveryEncodingOfTheCodecsIsRefused(t *testing.T) {
+	for name, codecs := range map[string]serializer.CodecFactory{
+		"core": kubescheme.Codecs, "federation": federationscheme.Codecs, "metadata": metainternalversionscheme.Codecs,
+		"metrics": metricsscheme.Codecs,
+	} {
+		for _, codec := range codecs.SupportedMediaTypes() {
+			if !isJSON(codec.MediaType) && !refusedEncoding(codec.MediaType) {
+				t.Errorf("the codec of %s decodes %s, which is not refused", name, codec.MediaType)
+			}
+		}
+	}
+}
+
+// A peer that responds in another encoding, or without a media type, causes an error in each client, which must not
+// decode the response.
+func TestNoClientDecodesAnotherEncoding(t *testing.T) {
+	// A list with two empty items.
+	list := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "SecretList"}, Raw: []byte{18, 0, 18, 0}}
+	encoded, err := list.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	protobuf := "k8s\x00" + string(encoded)
+	for _, test := range []struct {
+		name, mediaType, body string
+		want                  error
+	}{
+		{"YAML", runtime.ContentTypeYAML, "{apiVersion: v1, kind: SecretList, items: [{}]}", ErrEncoding},
+		{"protobuf", runtime.ContentTypeProtobuf, protobuf, ErrEncoding},
+		{"protobuf without a media type", "", protobuf, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, config := peer(t, func(w http.ResponseWriter, r *http.Request) {
+				if accepted := r.Header.Get("Accept"); accepted == "" || strings.Contains(accepted, "protobuf") {
+					t.Errorf("%s: accepts %q", r.URL, accepted)
+				}
+				w.Header()["Content-Type"] = nil
+				if test.mediaType != "" {
+					w.Header().Set("Content-Type", test.mediaType)
+				}
+				_, _ = io.WriteString(w, test.body)
+			})
+			clients, err := NewClients(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			secrets := corev1.SchemeGroupVersion.WithResource("secrets")
+			ctx, all := t.Context(), metav1.ListOptions{}
+			for client, list := range map[string]func() (any, error){
+				"core":       func() (any, error) { return clients.Kube.CoreV1().Secrets("a").List(ctx, all) },
+				"federation": func() (any, error) { return clients.Federation.FederationV1alpha1().ShadowPods("a").List(ctx, all) },
+				"dynamic":    func() (any, error) { return clients.Dynamic.Resource(secrets).Namespace("a").List(ctx, all) },
+				"metadata":   func() (any, error) { return clients.Metadata.Resource(secrets).Namespace("a").List(ctx, all) },
+				"metrics":    func() (any, error) { return clients.Metrics.PodMetricses("a").List(ctx, all) },
+			} {
+				if got, err := list(); err == nil || test.want != nil && !errors.Is(err, test.want) {
+					t.Errorf("%s: %v, error %v, want %v", client, got, err, test.want)
+				}
+			}
+		})
+	}
+}
+
+// The status of the response and the text of a proxy must be in the error.
+func TestErrorsOfProxiesAreReported(t *testing.T) {
+	for _, mediaType := range []string{"text/plain", ""} {
+		_, config := peer(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			if mediaType != "" {
+				w.Header().Set("Content-Type", mediaType)
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, "no backend")
+		})
+		clients, err := NewClients(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = clients.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("a").
+			List(t.Context(), metav1.ListOptions{})
+		cause, ok := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+		if !apierrors.IsServiceUnavailable(err) || !ok || cause.Message != "no backend" {
+			t.Errorf("%q: error %v with the cause %q, want those of the proxy", mediaType, err, cause.Message)
+		}
 	}
 }
 

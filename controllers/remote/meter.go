@@ -3,6 +3,8 @@
 
 package remote
 
+import "bytes"
+
 const (
 	// minElement is the number of bytes of a response that permit one element in addition to meter.free. Elements of
 	// objects of Kubernetes are longer, because they have names and values.
@@ -21,6 +23,10 @@ type meter struct {
 	// perValue means that the limits apply to each value of a sequence, for example each event of a watch, instead of to
 	// the whole response.
 	perValue bool
+	// unknown means that the media type of the response is not JSON. Some callers decode responses as JSON whatever their
+	// media type, so elements are counted if the response begins like an object or array, until which unknown is true.
+	// skipped means that the response is not counted.
+	unknown, skipped bool
 
 	bytes, elements int64
 	depth           int
@@ -31,6 +37,15 @@ type meter struct {
 
 // admits counts the next bytes of the response, and reports whether the response is within the limits so far.
 func (m *meter) admits(next []byte) bool {
+	if m.unknown {
+		if next = bytes.TrimLeft(next, " \t\r\n"); len(next) == 0 {
+			return true
+		}
+		m.unknown, m.skipped = false, next[0] != '{' && next[0] != '['
+	}
+	if m.skipped {
+		return true
+	}
 	for _, c := range next {
 		m.bytes++
 		switch {

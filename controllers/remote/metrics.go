@@ -14,7 +14,7 @@ var responsesRefused = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace: "federation",
 	Name:      "peer_responses_refused_total",
 	Help: "Requests to a peer that failed because its responses are refused or late, by the host of its API server and " +
-		"reason: Redirect, Upgrade, TooLarge, TooManyElements, Timeout or Busy.",
+		"reason: Redirect, Upgrade, Encoding, TooLarge, TooManyElements, Timeout or Busy.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"server", "reason"})
 
@@ -39,6 +39,8 @@ func refusalReason(err error) string {
 		return "Redirect"
 	case errors.Is(err, ErrUpgrade):
 		return "Upgrade"
+	case errors.Is(err, ErrEncoding):
+		return "Encoding"
 	case errors.Is(err, ErrResponseTooLarge):
 		return "TooLarge"
 	case errors.Is(err, ErrTooManyElements):
