@@ -54,13 +54,17 @@ func connect(options *Options) (*clients, error) {
 		return nil, err
 	}
 	c := &clients{audience: pods.DefaultAudience(localConfig)}
-	if c.core, err = kubernetes.NewForConfig(tuned(localConfig, options)); err != nil {
+	localConfig = tuned(localConfig, options)
+	// remote.Config selects the encoding for the provider.
+	localConfig.ContentType = runtime.ContentTypeProtobuf
+	localConfig.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	if c.core, err = kubernetes.NewForConfig(localConfig); err != nil {
 		return nil, fmt.Errorf("creating clients of this cluster: %w", err)
 	}
-	if c.federation, err = versioned.NewForConfig(tuned(localConfig, options)); err != nil {
+	if c.federation, err = versioned.NewForConfig(localConfig); err != nil {
 		return nil, fmt.Errorf("creating clients of this cluster: %w", err)
 	}
-	if c.dynamic, err = dynamic.NewForConfig(tuned(localConfig, options)); err != nil {
+	if c.dynamic, err = dynamic.NewForConfig(localConfig); err != nil {
 		return nil, fmt.Errorf("creating clients of this cluster: %w", err)
 	}
 
@@ -141,14 +145,12 @@ func watchIdentity(ctx context.Context, identity *remote.Identity, dir string, c
 // identityCheck is the time between two reads of the identity's files.
 const identityCheck = 10 * time.Second
 
-// tuned returns a copy of a configuration with protobuf and without client-side rate limits, since API servers limit
-// requests by priority and fairness.
+// tuned returns a copy of a configuration without client-side rate limits, since API servers limit requests by priority
+// and fairness.
 func tuned(config *rest.Config, options *Options) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter = -1, nil
 	config.UserAgent = "virtual-kubelet/" + options.NodeName
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return config
 }
 
