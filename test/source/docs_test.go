@@ -16,8 +16,10 @@ var (
 	guarded = regexp.MustCompile(
 		`(?m)^kind: (?:Cluster)?(?:Role|ServiceAccount|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|` +
 			`NetworkPolicy)\nmetadata:\n  name: (\S+)`)
-	// quotedTest matches names of tests on that page.
-	quotedTest = regexp.MustCompile("`((?:Test|[A-Z])[A-Za-z0-9]+[a-z][A-Z][A-Za-z0-9]+)`")
+	// quotedTest matches names of tests on that page, where some have no prefix. prefixedTest matches names of tests on
+	// other pages.
+	quotedTest   = regexp.MustCompile("`((?:Test|[A-Z])[A-Za-z0-9]+[a-z][A-Z][A-Za-z0-9]+)`")
+	prefixedTest = regexp.MustCompile(`\b(Test[A-Z][A-Za-z0-9]+)\b`)
 	// words matches names on that page that look like tests and are kinds.
 	words = regexp.MustCompile(`^(PeeringToken|VirtualNode|ShadowPods?|ServiceAccounts?)$`)
 )
@@ -59,8 +61,50 @@ func TestSecurityPageIsComplete(t *testing.T) {
 	}
 }
 
-// Every test that docs/security.md names must exist.
-func TestSecurityPageNamesTestsThatExist(t *testing.T) {
+// Every test that a page names must exist.
+func TestPagesNameTestsThatExist(t *testing.T) {
+	tests := allTests(t)
+	named := map[string]int{}
+	for _, page := range allPages(t) {
+		names := prefixedTest
+		if page == "docs/security.md" {
+			names = quotedTest
+		}
+		for _, match := range names.FindAllStringSubmatch(read(t, page), -1) {
+			if words.MatchString(match[1]) {
+				continue
+			}
+			named[page]++
+			if name := strings.TrimPrefix(match[1], "Test"); !strings.Contains(tests, "func Test"+name+"(") &&
+				!strings.Contains(tests, `"`+name+`"`) {
+				t.Errorf("%s names the test %s, which does not exist", page, match[1])
+			}
+		}
+	}
+	if named["docs/security.md"] < 15 || len(named) < 5 {
+		t.Errorf("only these numbers of tests are named: %v", named)
+	}
+}
+
+// allPages returns the paths of README.md and of all pages in docs.
+func allPages(t *testing.T) []string {
+	t.Helper()
+	all := []string{"README.md"}
+	err := filepath.WalkDir("../../docs", func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && strings.HasSuffix(path, ".md") {
+			all = append(all, strings.TrimPrefix(filepath.ToSlash(path), "../../"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// allTests returns the contents of all test files.
+func allTests(t *testing.T) string {
+	t.Helper()
 	var tests strings.Builder
 	err := filepath.WalkDir("../..", func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
@@ -81,18 +125,5 @@ func TestSecurityPageNamesTestsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := 0
-	for _, match := range quotedTest.FindAllStringSubmatch(read(t, "docs/security.md"), -1) {
-		if words.MatchString(match[1]) {
-			continue
-		}
-		named++
-		if name := strings.TrimPrefix(match[1], "Test"); !strings.Contains(tests.String(),
-			"func Test"+name+"(") && !strings.Contains(tests.String(), `"`+name+`"`) {
-			t.Errorf("no test is called %s", match[1])
-		}
-	}
-	if named < 15 {
-		t.Errorf("only %d tests are named", named)
-	}
+	return tests.String()
 }
