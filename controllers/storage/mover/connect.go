@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"time"
@@ -94,7 +95,9 @@ func connect(ctx context.Context, o *Options, args []string, in io.Reader, out i
 	if err := request.Write(connection); err != nil {
 		return fmt.Errorf("requesting rsync: %w", err)
 	}
-	received := bufio.NewReader(connection)
+	// The header of the response is limited, and the data that follows is not.
+	limited := &io.LimitedReader{R: connection, N: maxRequest}
+	received := bufio.NewReader(limited)
 	response, err := http.ReadResponse(received, request)
 	if err != nil {
 		return fmt.Errorf("requesting rsync: %w", err)
@@ -102,6 +105,7 @@ func connect(ctx context.Context, o *Options, args []string, in io.Reader, out i
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		return refusal(response)
 	}
+	limited.N = math.MaxInt64
 	go func() {
 		_, _ = io.Copy(connection, in)
 		// CloseWrite closes one direction only, because the receiver may still send.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -543,6 +544,34 @@ func TestRefusalOfTheReceiverReachesTheSender(t *testing.T) {
 	}
 	if err := os.Mkdir(p.target, 0o755); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The receiver runs in the cluster of a peer.
+func TestLongHeaderOfTheReceiverIsRefused(t *testing.T) {
+	p := newPair(t)
+	config, err := p.receiver.tlsConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		connection, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer connection.Close()
+		// The sender closes the connection when it has read enough.
+		_, _ = fmt.Fprintf(connection, "HTTP/1.1 101 Switching Protocols\r\nX: %s\r\n\r\n", strings.Repeat("x", 4<<20))
+	}))
+	server.TLS = config
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	p.sender.Address = server.Listener.Addr().String()
+	err = connect(t.Context(), p.sender, []string{"target", "rsync", "--server", "-r", ".", "."}, strings.NewReader(""),
+		io.Discard)
+	if err == nil || !strings.HasPrefix(err.Error(), "requesting rsync: ") {
+		t.Errorf("error %v, want one about the response", err)
 	}
 }
 
