@@ -5,6 +5,8 @@
 package hostile
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +16,12 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 // Attack is what a Provider does with a request instead of forwarding it.
@@ -32,6 +40,12 @@ const (
 	// ManyItems responds endlessly with lists of a million empty items, or to a watch with events whose objects are such
 	// lists.
 	ManyItems Attack = "ManyItems"
+	// ManyItemsInYAML responds with a list of a million empty items in YAML, which was not requested.
+	ManyItemsInYAML Attack = "ManyItemsInYAML"
+	// ManyItemsInProtobuf responds with such a list in protobuf, or to a watch with events whose objects are such lists.
+	ManyItemsInProtobuf Attack = "ManyItemsInProtobuf"
+	// ManyItemsUntyped is ManyItemsInProtobuf without a media type. Clients decode it in the encoding of their requests.
+	ManyItemsUntyped Attack = "ManyItemsUntyped"
 	// LongNames responds endlessly with events of objects whose names have a megabyte.
 	LongNames Attack = "LongNames"
 	// Dribble responds with one byte per second.
@@ -46,7 +60,8 @@ const (
 
 // Attacks has all attacks.
 var Attacks = []Attack{
-	EndlessText, EndlessJSON, UnknownType, SwitchProtocols, ManyItems, LongNames, Dribble, RetryAfter, Silence, Redirect,
+	EndlessText, EndlessJSON, UnknownType, SwitchProtocols, ManyItems, ManyItemsInYAML, ManyItemsInProtobuf,
+	ManyItemsUntyped, LongNames, Dribble, RetryAfter, Silence, Redirect,
 }
 
 // chunk is the length in bytes of one write of an endless body.
@@ -108,7 +123,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return
 	}
-	const asJSON = "application/json"
+	const asJSON, asProtobuf = runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
 	switch attack {
 	case EndlessText:
 		endless(w, r, "text/plain", "", text)
@@ -118,6 +133,12 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		endless(w, r, asJSON, `{"items":[{"metadata":{"name":"`, text)
 	case ManyItems:
 		endless(w, r, asJSON, "", manyItems(r))
+	case ManyItemsInYAML:
+		respond(w, runtime.ContentTypeYAML, millionItems())
+	case ManyItemsInProtobuf:
+		respond(w, asProtobuf, manyItemsInProtobuf(r))
+	case ManyItemsUntyped:
+		respond(w, "", manyItemsInProtobuf(r))
 	case LongNames:
 		endless(w, r, asJSON, "", longName())
 	case Dribble:
@@ -139,6 +160,15 @@ var (
 	millionItems = sync.OnceValue(func() string {
 		return `{"items":[` + strings.TrimSuffix(strings.Repeat("{},", 1_000_000), ",") + `]}`
 	})
+	// millionProtobufItems is a list with a million empty items of two bytes.
+	millionProtobufItems = sync.OnceValue(func() []byte {
+		list := runtime.Unknown{
+			TypeMeta: runtime.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "ResourceOfferList"},
+			// The field 2 of a list has an item.
+			Raw: bytes.Repeat([]byte{2<<3 | 2, 0}, 1_000_000),
+		}
+		return append([]byte("k8s\x00"), marshal(&list)...)
+	})
 	// longName is an event with an object whose name has a megabyte.
 	longName = sync.OnceValue(func() string {
 		name := strings.Repeat("x", 1<<20)
@@ -153,6 +183,38 @@ func manyItems(r *http.Request) string {
 		return `{"type":"ADDED","object":` + millionItems() + "}\n"
 	}
 	return millionItems()
+}
+
+// manyItemsInProtobuf is manyItems in protobuf.
+func manyItemsInProtobuf(r *http.Request) string {
+	if !r.URL.Query().Has("watch") {
+		return string(millionProtobufItems())
+	}
+	event := marshal(&metav1.WatchEvent{
+		Type: string(watch.Added), Object: runtime.RawExtension{Raw: millionProtobufItems()},
+	})
+	// The length precedes each event.
+	return string(append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...))
+}
+
+func marshal(message interface{ Marshal() ([]byte, error) }) []byte {
+	encoded, err := message.Marshal()
+	if err != nil {
+		panic(err)
+	}
+	return encoded
+}
+
+// respond sends one response, without a media type if it is empty.
+func respond(w http.ResponseWriter, mediaType, body string) {
+	if mediaType == "" {
+		// A missing header would be added.
+		w.Header()["Content-Type"] = nil
+	} else {
+		w.Header().Set("Content-Type", mediaType)
+	}
+	// The client may disconnect, because it refuses the response.
+	_, _ = io.WriteString(w, body)
 }
 
 // duration is the time after which an attack ends, so that no test leaves one behind.
