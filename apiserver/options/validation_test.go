@@ -143,6 +143,11 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 			args: []string{"--authorization-webhook-cache-authorized-ttl=-1s"},
 			want: []string{"must not be negative"},
 		},
+		"an unknown trust": {
+			args: []string{"--policy-trust=Friend"},
+			want: []string{`--policy-trust "Friend": must be one of [Tenant SameOwner]`},
+		},
+		"no trust":                    {args: []string{"--policy-trust="}, want: []string{`--policy-trust ""`}},
 		"an unknown admission plugin": {args: []string{"--enable-admission-plugins=Magic"}, want: []string{`"Magic" is unknown`}},
 		"an unknown log format":       {args: []string{"--logging-format=poem"}, want: []string{"poem"}},
 	}

@@ -40,6 +40,17 @@ func TestAnnotationsStateWhatObjectsOfTheConsumerMayHave(t *testing.T) {
 			v1alpha1.AnnotationMaxObjectBytes: ptr.To("4096"),
 			v1alpha1.AnnotationMetadataKeys:   ptr.To("grafana_*,metallb.io/*"),
 		}},
+		{name: "same owner, isolated by the installation", trust: v1alpha1.TrustSameOwner,
+			reconciler: Reconciler{Network: Network{Access: v1alpha1.NetworkIsolated}},
+			want:       map[string]*string{v1alpha1.AnnotationNetworkAccess: ptr.To("Isolated")}},
+		{name: "same owner and external names of the installation", trust: v1alpha1.TrustSameOwner,
+			reconciler: Reconciler{ExternalNames: []string{"*.example.com", "api.example.org"}},
+			want:       map[string]*string{v1alpha1.AnnotationExternalNames: ptr.To("*.example.com,api.example.org")}},
+		{name: "tenant and network and external names of the installation", trust: v1alpha1.TrustTenant,
+			reconciler: Reconciler{Network: Network{Access: v1alpha1.NetworkOpen}, ExternalNames: []string{"*"}},
+			want: map[string]*string{
+				v1alpha1.AnnotationMaxObjectBytes: ptr.To("131072"), v1alpha1.AnnotationMetadataKeys: ptr.To(""),
+			}},
 		{name: "tenant and ForeignCluster", trust: v1alpha1.TrustTenant, policy: v1alpha1.IncomingPolicy{
 			Network: v1alpha1.NetworkOpen, ExternalNames: []string{"*"},
 			Pods: v1alpha1.PodPolicy{MetadataKeys: []string{"grafana_dashboard"}},

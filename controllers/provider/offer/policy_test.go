@@ -248,6 +248,7 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 	policy.Limits = map[string]string{"a b": "1", "cpu": "-1", "cpus": "1"}
 	policy.NodeSelector = map[string]string{"a b": "c"}
 	policy.ReflectedKinds = []string{"pods"}
+	policy.Trust = "Friend"
 	errs := policy.Validate()
 	var all []string
 	for _, err := range errs {
@@ -257,6 +258,7 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 		"--policy-share-percent 0", "--policy-change-percent 101", "--policy-limits a b=1", "--policy-limits cpu=-1",
 		"did you mean cpu?",
 		"--policy-node-selector a b=c", "--policy-reflected-kinds",
+		`--policy-trust "Friend": must be one of [Tenant SameOwner]`,
 	} {
 		if !strings.Contains(strings.Join(all, "\n"), want) {
 			t.Errorf("%s is not in %q", want, all)
