@@ -15,8 +15,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"liqo.io/federation/apiserver/storage"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/registry/federation/placementreview"
-	"liqo.io/federation/registry/federation/shadowpod"
 )
 
 var errEtcdStopped = errors.New("the embedded etcd stopped")
@@ -25,7 +25,7 @@ var errEtcdStopped = errors.New("the embedded etcd stopped")
 // returned no errors. Errors end with the remedy if one is known.
 func (o *Options) Run(ctx context.Context) (err error) {
 	placementreview.RegisterMetrics(legacyregistry.MustRegister)
-	shadowpod.RegisterMetrics(legacyregistry.MustRegister)
+	trust.RegisterMetrics(legacyregistry.MustRegister)
 	in, err := o.connect(ctx)
 	if err != nil {
 		return err

@@ -37,6 +37,7 @@ import (
 	server "liqo.io/federation/apiserver/cmd/federation-apiserver/app"
 	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/apiserver/storage"
+	"liqo.io/federation/apiserver/trust"
 	manager "liqo.io/federation/controllers/cmd/federation-controller-manager/app"
 	controllermetrics "liqo.io/federation/controllers/metrics"
 	"liqo.io/federation/controllers/storage/move"
@@ -45,7 +46,6 @@ import (
 	"liqo.io/federation/netagent/gateway"
 	"liqo.io/federation/netagent/route"
 	"liqo.io/federation/registry/federation/placementreview"
-	"liqo.io/federation/registry/federation/shadowpod"
 )
 
 var update = flag.Bool("update", false, "write the generated pages and parts of pages")
@@ -245,7 +245,7 @@ func ownMetrics(t *testing.T, page io.Writer) {
 	several := func(more ...metrics.Registerable) { all = append(all, more...) }
 	storage.RegisterMetrics(several)
 	placementreview.RegisterMetrics(several)
-	shadowpod.RegisterMetrics(several)
+	trust.RegisterMetrics(several)
 	controllermetrics.Register(several)
 	move.RegisterMetrics(several)
 	one := func(metric metrics.Registerable) error {

@@ -30,6 +30,8 @@ type entry struct {
 	namespaceMap *v1alpha1.NamespaceMap
 	v1alpha1.NamespaceMapping
 	status v1alpha1.NamespaceMappingStatus
+	// refused is the reason for the phase Refused.
+	refused trust.RefusalReason
 }
 
 type entries []*entry
@@ -56,10 +58,13 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant, existing int) entr
 			case len(all) >= maxEntries:
 				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider accepts no more than %d namespaces of one cluster",
 					maxEntries)
+				e.refused = trust.RefusedByNumber
 			case !t.permitted && !own:
 				e.refuse(v1alpha1.NamespaceMappingRefused, noOfferMessage, t.foreignCluster)
+				e.refused = trust.RefusedByOffer
 			case unwanted != nil && !own:
 				e.refuse(v1alpha1.NamespaceMappingRefused, "%v", unwanted)
+				e.refused = trust.RefusedByName
 			case requested[mapping.RemoteName]:
 				e.refuse(v1alpha1.NamespaceMappingConflict, "the name %s is requested twice", mapping.RemoteName)
 			case found != nil:
@@ -68,6 +73,7 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant, existing int) entr
 				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider permits at most %d remote namespaces: unoffload "+
 					"another namespace, or have the provider's administrator raise "+
 					"spec.incomingPolicy.maxRemoteNamespaces of ForeignCluster %s", t.maxNamespaces, t.foreignCluster)
+				e.refused = trust.RefusedByNumber
 			default:
 				existing++
 			}

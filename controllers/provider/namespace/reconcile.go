@@ -207,6 +207,13 @@ func (r *Reconciler) report(ctx context.Context, namespaceMap *v1alpha1.Namespac
 		}
 		return err
 	}
+	for _, e := range requested {
+		old := before[e.Name]
+		if e.namespaceMap == namespaceMap && e.refused != "" &&
+			(old.Phase != e.status.Phase || old.RemoteName != e.RemoteName) {
+			trust.CountRefusal(naming.ForeignClusterOf(namespaceMap.Namespace), "namespaces", e.refused)
+		}
+	}
 	for _, entry := range status.Namespaces {
 		if entry.Phase == v1alpha1.NamespaceMappingConflict && before[entry.Name].Phase != entry.Phase {
 			r.Events.Eventf(namespaceMap, corev1.EventTypeWarning, reasonNamespaceConflict,

@@ -58,7 +58,7 @@ func (c *creation[P, Q, T, S]) reserve(ctx context.Context, obj runtime.Object) 
 			fmt.Errorf("label %s of its namespace does not name the consumer", v1alpha1.LabelForeignCluster))
 	}
 	_, err := c.Reserve(ctx, c.consumer, created.GetUID(), c.kind.Requests(created))
-	return c.kind.Refusal(created.GetName(), err)
+	return c.kind.refusal(c.consumer, created.GetName(), err)
 }
 
 // consumerKey is the context key of the consumer of a request.

@@ -9,7 +9,18 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/quota"
+	"liqo.io/federation/apiserver/trust"
 )
+
+// refusal returns the result of Kind.Refusal for an error of the ledger about an object of a consumer. It counts the
+// refused object.
+func (k *Kind[P, Q]) refusal(consumer, name string, err error) error {
+	err = k.Refusal(name, err)
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		trust.CountRefusal(consumer, k.Resource, trust.RefusedByOffer)
+	}
+	return err
+}
 
 // Exceeded returns Forbidden with the message of err and a cause of type cause for each exceeded resource in short,
 // like for an exceeded ResourceQuota. Clients would retry TooManyRequests without reporting the reason. resource and

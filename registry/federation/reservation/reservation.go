@@ -175,7 +175,7 @@ func (r *REST[P, Q, T, S]) grow(c *creation[P, Q, T, S],
 			return r.uncounted(ctx, updated)
 		}
 		_, err := c.Grow(ctx, consumer, before, more)
-		return r.kind.Refusal(updated.GetName(), err)
+		return r.kind.refusal(consumer, updated.GetName(), err)
 	}
 }
 

@@ -66,7 +66,7 @@ func (s attributed) beyondLimits(
 	}
 	errs := trust.Refusals(policy, Template(pod), Template(old), podPath, consumer)
 	if len(errs) > 0 {
-		refusals.WithLabelValues(consumer).Inc()
+		trust.CountRefusal(consumer, "shadowpods", trust.RefusedByLimits)
 	}
 	return errs
 }

@@ -6,6 +6,7 @@ package shadowpod
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/component-base/metrics"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/test/etcd"
 )
 
@@ -37,7 +40,7 @@ func TestPodsOfAConsumerAreWithinItsLimits(t *testing.T) {
 		change, update  func(*federation.ShadowPod)
 		// phase is what the consumer writes into the status of its offer before the update; empty if nothing.
 		phase federation.NegotiationPhase
-		// want is in the error of the last request; empty if it succeeds.
+		// want is in the error of the last request; empty if it succeeds. A refused request is counted once.
 		want string
 	}{
 		{name: "defaults", namespace: "field"},
@@ -57,6 +60,7 @@ func TestPodsOfAConsumerAreWithinItsLimits(t *testing.T) {
 			want: "spec.pod.tolerations[0].key"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			before := refusals(t, trust.RefusedByLimits)
 			pod := shadowPod(test.namespace, test.name, nil)
 			if test.change != nil {
 				test.change(pod)
@@ -81,6 +85,42 @@ func TestPodsOfAConsumerAreWithinItsLimits(t *testing.T) {
 				!strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
+			counted := 0
+			if test.want != "" {
+				counted = 1
+			}
+			if got := refusals(t, trust.RefusedByLimits) - before; got != counted {
+				t.Errorf("%d refusals were counted, want %d", got, counted)
+			}
 		})
 	}
+}
+
+// registry has the metric of refused objects.
+var registry = sync.OnceValue(func() metrics.KubeRegistry {
+	registry := metrics.NewKubeRegistry()
+	trust.RegisterMetrics(registry.MustRegister)
+	return registry
+})
+
+// refusals returns how many shadow pods were refused for a reason.
+func refusals(t *testing.T, reason trust.RefusalReason) int {
+	t.Helper()
+	families, err := registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0.0
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if labels["resource"] == "shadowpods" && labels["reason"] == string(reason) {
+				count += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return int(count)
 }

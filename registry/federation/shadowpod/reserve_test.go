@@ -29,6 +29,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/quota"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/registry/federation/reservation/podquota"
 	"liqo.io/federation/test/concurrent"
 	"liqo.io/federation/test/etcd"
@@ -58,6 +59,7 @@ func TestShadowPodsStayWithinTheQuota(t *testing.T) {
 func TestRefusalsAreForbiddenAndNameEachResource(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.offer(t, "milan", "rome", amounts("cpu", "2", "pods", "10"))
+	before := refusals(t, trust.RefusedByOffer)
 	var status apierrors.APIStatus
 	if err := s.create(t.Context(), "web", "a", amounts("cpu", "3", "memory", "1Gi")); !errors.As(err, &status) {
 		t.Fatalf("got %v", err)
@@ -76,6 +78,9 @@ func TestRefusalsAreForbiddenAndNameEachResource(t *testing.T) {
 	err := s.create(t.Context(), "web", "a", amounts("cpu", "-3"))
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("a negative request: got %v, want Invalid", err)
+	}
+	if got := refusals(t, trust.RefusedByOffer) - before; got != 1 {
+		t.Errorf("%d refusals were counted, want that of the exceeded quota", got)
 	}
 }
 

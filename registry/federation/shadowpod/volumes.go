@@ -14,6 +14,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/trust"
 )
 
 var volumesPath = field.NewPath("spec", "pod", "volumes")
@@ -31,7 +32,11 @@ func (s attributed) volumesNotOffered(ctx context.Context, volumes []corev1.Volu
 			field.InternalError(volumesPath, fmt.Errorf("reading the offers of consumer %s: %w", consumer, err)),
 		}
 	}
-	return notOffered(volumes, offered, consumer)
+	errs := notOffered(volumes, offered, consumer)
+	if len(errs) > 0 {
+		trust.CountRefusal(consumer, "shadowpods", trust.RefusedByOffer)
+	}
+	return errs
 }
 
 func isExternal(volume corev1.Volume) bool {

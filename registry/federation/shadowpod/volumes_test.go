@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/test/etcd"
 )
 
@@ -60,9 +61,17 @@ func TestConsumerMountsOnlyOfferedExternalVolumes(t *testing.T) {
 			field: "spec.pod.volumes[0].flexVolume", message: "is never offered"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			before := refusals(t, trust.RefusedByOffer)
 			pod := shadowPod(test.namespace, test.name, nil)
 			pod.Spec.Pod.Volumes = []corev1.Volume{{Name: "data", VolumeSource: test.source}}
 			_, err := s.pods.Create(in(t.Context(), test.namespace), pod, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+			counted := 0
+			if strings.Contains(test.message, "(offered: ") {
+				counted = 1
+			}
+			if got := refusals(t, trust.RefusedByOffer) - before; got != counted {
+				t.Errorf("%d refusals were counted, want %d", got, counted)
+			}
 			if test.field == "" {
 				if err != nil {
 					t.Errorf("refused: %v", err)

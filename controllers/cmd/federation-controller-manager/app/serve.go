@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/metrics"
 	"liqo.io/federation/controllers/remote"
@@ -62,6 +63,7 @@ func serve(ctx context.Context, config *Config, live, ready healthz.HealthChecke
 
 	metrics.Register(legacyregistry.MustRegister)
 	move.RegisterMetrics(legacyregistry.MustRegister)
+	trust.RegisterMetrics(legacyregistry.MustRegister)
 	if err := remote.RegisterMetrics(legacyregistry.Register); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
