@@ -48,8 +48,8 @@ var (
 type Limits struct {
 	// Response is the maximum length of a response that is not a stream, in bytes.
 	Response int64
-	// Watch is the maximum length of one watch in bytes, after which objects are listed again. 0 means no limit:
-	// client-go bounds each event.
+	// Watch is the maximum length of one watch in bytes, after which objects are listed again. 0 means no limit for the
+	// watch, and Response for each event: client-go reads an event into memory before it checks its size.
 	Watch int64
 	// Calls is the maximum number of concurrent calls, apart from streams, so that a peer that does not respond occupies
 	// few of the workers that serve all peers. 0 means no limit.
@@ -191,8 +191,8 @@ func (g *guard) roundTrip(request *http.Request) (*http.Response, error) {
 	case kind == watchStream:
 		timer.Stop()
 		body.limit = g.limits.Watch
-		if body.meter != nil {
-			body.meter.perValue = g.limits.Watch == 0
+		if body.meter != nil && g.limits.Watch == 0 {
+			body.meter.perValue, body.valueLimit = true, g.limits.Response
 		}
 	default:
 		timer.Stop()
@@ -242,6 +242,8 @@ type guardedBody struct {
 	refused func(error)
 	// limit is the maximum length of the body in bytes; 0 means no limit. read is the number of bytes that were read.
 	limit, read int64
+	// valueLimit is the maximum length of each value of a sequence, which meter measures; 0 means no limit.
+	valueLimit int64
 	// meter counts the elements of the response. nil means that they are not limited.
 	meter *meter
 	err   error
@@ -259,6 +261,8 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 		return b.refuse(ErrResponseTooLarge)
 	case b.meter != nil && !b.meter.admits(p[:n]):
 		return b.refuse(ErrTooManyElements)
+	case b.valueLimit > 0 && b.meter.bytes > b.valueLimit:
+		return b.refuse(ErrResponseTooLarge)
 	case err != nil && errors.Is(context.Cause(b.ctx), errResponseTimeout):
 		return b.refuse(errResponseTimeout)
 	}

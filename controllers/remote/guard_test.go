@@ -162,6 +162,7 @@ func TestElementsAreBounded(t *testing.T) {
 		{"many offers", "/offers", items(offer, 30_000), 0, nil},
 		{"commas and brackets in a text", "/offers", `{"a":"` + strings.Repeat(`[,{,\"`, 100_000) + `"}`, 0, nil},
 		{"an event with a million items", "/offers?watch=1", items("{}", 1_000_000), 0, ErrTooManyElements},
+		{"a long event", "/offers?watch=1", `{"a":"` + strings.Repeat("x", 17<<20), 0, ErrResponseTooLarge},
 		{"many events", "/offers?watch=1", strings.Repeat(items("{}", 9_000), 100), 0, nil},
 		{"many events of a bounded watch", "/offers?watch=1", strings.Repeat(items("{}", 9_000), 100), 8 << 20, ErrTooManyElements},
 	} {
