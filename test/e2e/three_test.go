@@ -12,10 +12,13 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/test/harness"
@@ -248,7 +251,7 @@ func externalAddressesAre(t *testing.T, want ...string) map[string]string {
 
 // consumersAPIServerThroughTunnels checks that a pod on each leaf can read its local pod from
 // rome's API server. The pod uses the address of rome's Service kubernetes, which is also the
-// address of the same Service on the leaf.
+// address of the same Service on the leaf. It reaches no other port of that address.
 func consumersAPIServerThroughTunnels(t *testing.T) {
 	api := must(rome.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes",
 		metav1.GetOptions{}))(t).Spec.ClusterIP
@@ -279,9 +282,47 @@ func consumersAPIServerThroughTunnels(t *testing.T) {
 			t.Errorf("%s reads Secrets, which its ServiceAccount may not", p)
 		}
 	}
+	otherPorts := []string{"22", "10250"}
+	servesOtherPorts(t, api, otherPorts...)
+	for _, p := range parts {
+		mapped := strings.TrimSpace(kubectl(t, p.cluster, "exec", "-n", p.pod.Namespace, p.pod.Name, "--", tester, "env",
+			"KUBERNETES_SERVICE_HOST"))
+		if mapped == api {
+			t.Errorf("%s uses %s, which is an address of %s", p, api, p.cluster.Name)
+		}
+		for _, port := range otherPorts {
+			p.isRefused(t, "http://"+mapped+":"+port+"/")
+		}
+		p.readsItself(t, p.local)
+	}
 	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=110s")
 	setsValues(t, rome, "consumerAPIServer=", "consumerAPIServerThroughTunnels=false")
 	externalAddressesAre(t)
+}
+
+// servesOtherPorts runs a pod on rome that is also reached at an address of another Service of rome, at ports that this
+// Service does not have, and waits until it answers nodes at each of them.
+func servesOtherPorts(t *testing.T, address string, ports ...string) {
+	t.Helper()
+	namespace := namespaceOn(t, rome)
+	spec := podSpec("serve")
+	spec.Affinity = whereVirtual(corev1.NodeSelectorOpDoesNotExist)
+	labels := map[string]string{"run": "other-ports"}
+	must(rome.Kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "other-ports", Labels: labels}, Spec: spec}, metav1.CreateOptions{}))(t)
+	podReady(t, rome, namespace, "other-ports")
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "other-ports"},
+		Spec: corev1.ServiceSpec{Selector: labels, ExternalIPs: []string{address}}}
+	for _, port := range ports {
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: "port-" + port,
+			Port: int32(must(strconv.Atoi(port))(t)), TargetPort: intstr.FromInt32(8080)})
+	}
+	must(rome.Kube.CoreV1().Services(namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
+	for _, node := range realNodes(t, rome) {
+		for _, port := range ports {
+			answersNode(t, node, "http://"+address+":"+port+"/", "hello from other-ports")
+		}
+	}
 }
 
 // hasNoPeers waits until a cluster has no ForeignClusters and no AddressMappings.
