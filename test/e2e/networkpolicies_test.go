@@ -34,6 +34,18 @@ func enforcesNetworkPolicies(t *testing.T, c *harness.Cluster) {
 	}
 }
 
+// isAnswered waits until the output of a request of the pod to url contains answer. This includes the error of a
+// response with another status than 200.
+func (c caller) isAnswered(t *testing.T, url, answer string) {
+	t.Helper()
+	eventually(t, soon, fmt.Sprintf("%s to answer %s with %q", url, c, answer),
+		func(ctx context.Context) (bool, string, error) {
+			result := c.cluster.Kubectl(ctx, "exec", "-n", c.pod.Namespace, c.pod.Name, "--", tester, "get", url)
+			output := result.Stdout + result.Stderr
+			return strings.Contains(output, answer), fmt.Sprintf("%q, %v", output, result.Err), nil
+		})
+}
+
 // isRefused waits until requests of the pod to url are refused: they are rejected, or not answered.
 func (c caller) isRefused(t *testing.T, url string) {
 	t.Helper()

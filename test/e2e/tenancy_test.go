@@ -113,22 +113,34 @@ func tenantsObjectsAreWithinLimits(t *testing.T) {
 	}
 }
 
-// tenantsAreIsolated sends packets between an offloaded pod and other pods of milan, and from pods of rome. With trust
-// Tenant they are refused, but for those between rome and its pod, until milan's administrator permits them. With trust
-// SameOwner they are answered.
+const (
+	// metadataAddress is the address of the metadata services of most clouds, which the tests serve outside of the
+	// clusters, as clouds do.
+	metadataAddress = "169.254.169.254"
+	// publicAddress is an address outside of the clusters that belongs to no peer.
+	publicAddress = "203.0.113.7"
+)
+
+// tenantsAreIsolated serves requests at a metadata service and at a public address outside of the clusters, and checks
+// which connections of an offloaded pod are refused.
 func (f fabric) tenantsAreIsolated(t *testing.T) {
+	servesOutside(t, "80")
+	whileOutside(t, "address", metadataAddress+"/32 dev lo", func() {
+		whileOutside(t, "address", publicAddress+"/32 dev lo", func() { f.isolatesTenants(t) })
+	})
+}
+
+// isolatesTenants sends packets between an offloaded pod and other pods of milan, from pods of rome, and from the
+// offloaded pod to nodes, the API server and a metadata service of milan. With trust Tenant they are refused, but for
+// those between rome and its pod, until milan's administrator permits them. With trust SameOwner they are answered.
+// Node ports are refused with either trust.
+func (f fabric) isolatesTenants(t *testing.T) {
 	enforcesNetworkPolicies(t, milan)
 	o := offloaded(t, remoteOnly)
 	runPod(t, o.namespace, "tenant", podSpec("serve"))
 	tenant := caller{milan, podReady(t, milan, o.remote, "tenant")}
 	others, visitor := onEachNode(t, milan), onEachNode(t, rome)[0]
-	url := func(from, to caller) string {
-		address := to.pod.Status.PodIP
-		if from.cluster != to.cluster {
-			address = f.seenFrom(t, from.cluster, address)
-		}
-		return "http://" + address + ":8080/"
-	}
+	url := func(from, to caller) string { return f.url(t, from, to) }
 	answers := func(from, to caller) {
 		t.Helper()
 		from.prints(t, "hello from "+to.pod.Name, "get", url(from, to))
@@ -144,42 +156,77 @@ func (f fabric) tenantsAreIsolated(t *testing.T) {
 		answers(tenant, other)
 		answers(other, tenant)
 	}
+	api := must(milan.Kube.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t)
+	// Servers that require TLS answer requests without TLS with status 400.
+	const requiresTLS = "answers 400 Bad Request"
+	ofTheProvider := map[string]string{
+		"http://" + api.Spec.ClusterIP + ":443/":    requiresTLS,
+		"http://" + metadataAddress + "/serverport": "80",
+	}
+	for _, node := range realNodes(t, milan) {
+		ofTheProvider["http://"+nodeAddress(node)+":10250/"] = requiresTLS
+	}
+	outsideAnswers := func() {
+		t.Helper()
+		tenant.isAnswered(t, "http://"+publicAddress+"/serverport", "80")
+	}
 
 	each(permitted)
+	for address, answer := range ofTheProvider {
+		tenant.isAnswered(t, address, answer)
+	}
+	outsideAnswers()
 	answers(visitor, others[0])
-	f.reachesNoNodePorts(t, visitor, others[0])
+	port := exposesByNodePort(t, others[0])
+	f.reachesNoNodePort(t, visitor, others[0], port)
 	trustsAsTenant(t)
 	each(func(other caller) {
 		tenant.isRefused(t, url(tenant, other))
 		other.isRefused(t, url(other, tenant))
 		visitor.isRefused(t, url(visitor, other))
 	})
-	for _, node := range realNodes(t, milan) {
-		tenant.isRefused(t, "http://"+nodeAddress(node)+":10250/")
+	for address := range ofTheProvider {
+		tenant.isRefused(t, address)
 	}
-	api := must(milan.Kube.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t)
-	tenant.isRefused(t, "https://"+api.Spec.ClusterIP+"/")
+	outsideAnswers()
 	answers(visitor, tenant)
+	f.reachesNoNodePort(t, visitor, others[0], port)
 
 	patchesPeerOnMilan(t, `{"reach":"All"}`)
 	each(func(other caller) { answers(visitor, other) })
+	f.reachesNoNodePort(t, visitor, others[0], port)
 	patchesPeerOnMilan(t, `{"incomingPolicy":{"network":"Open"}}`)
 	each(permitted)
 }
 
-// reachesNoNodePorts exposes a pod of milan by a node port, and checks that a pod of rome does not reach it through the
-// tunnel by the addresses that the nodes have among their pods.
-func (f fabric) reachesNoNodePorts(t *testing.T, visitor, server caller) {
+// exposesByNodePort exposes a pod of milan by a node port, and returns the port.
+func exposesByNodePort(t *testing.T, server caller) string {
 	t.Helper()
 	kubectl(t, milan, "label", "pod", server.pod.Name, "-n", server.pod.Namespace, "exposed=true")
 	kubectl(t, milan, "create", "service", "nodeport", "exposed", "-n", server.pod.Namespace, "--tcp=8080")
 	kubectl(t, milan, "set", "selector", "service/exposed", "-n", server.pod.Namespace, "exposed=true")
-	port := nodePort(t, milan, server.pod.Namespace, "exposed")
+	return nodePort(t, milan, server.pod.Namespace, "exposed")
+}
+
+// reachesNoNodePort checks that a pod of rome does not reach a node port of milan through the tunnel by the addresses
+// that the nodes have among their pods. server is the pod that answers at this port on the nodes.
+func (f fabric) reachesNoNodePort(t *testing.T, visitor, server caller, port string) {
+	t.Helper()
 	for _, node := range realNodes(t, milan) {
 		bridge := must(netip.ParsePrefix(node.Spec.PodCIDR))(t).Addr().Next().String()
 		answersNode(t, node, "http://"+bridge+":"+port+"/", "hello from "+server.pod.Name)
 		visitor.isRefused(t, "http://"+f.seenFrom(t, rome, bridge)+":"+port+"/")
 	}
+}
+
+// url returns the URL at which a pod reaches the tester in another pod of any cluster.
+func (f fabric) url(t *testing.T, from, to caller) string {
+	t.Helper()
+	address := to.pod.Status.PodIP
+	if from.cluster != to.cluster {
+		address = f.seenFrom(t, from.cluster, address)
+	}
+	return "http://" + address + ":8080/"
 }
 
 // trustFollowsThePage runs the commands of the page on trust.
