@@ -206,6 +206,7 @@ var networkSteps = []step{
 	{name: "GatewaysFailOver", from: joined, run: overTheTunnel(fabric.gatewaysFailOver)},
 	{name: "ReachesGatewayByItsService", from: joined, run: overTheTunnel(fabric.reachesGatewayByItsService)},
 	{name: "TenantsAreIsolated", from: joined, run: overTheTunnel(fabric.tenantsAreIsolated)},
+	{name: "ProvidersReachEndpointsOnly", from: joined, run: overTheTunnel(fabric.providersReachEndpointsOnly)},
 	{name: "ProvidersReportAddressesOfTheirTunnel", from: joined,
 		run: overTheTunnel(fabric.providersReportAddressesOfTheirTunnel)},
 	{name: "ShopOverBothClusters", from: joined, run: overTheTunnel(fabric.shopOverBothClusters)},

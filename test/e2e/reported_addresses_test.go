@@ -84,7 +84,7 @@ func addressesOfRome(t *testing.T) map[string]string {
 }
 
 // withEachTrust runs a check while rome trusts milan as a tenant and as an owner of both clusters.
-func withEachTrust(t *testing.T, check func(t *testing.T)) {
+func withEachTrust(t *testing.T, check func(t *testing.T, trust v1alpha1.PeeringTrust)) {
 	t.Helper()
 	trusts := func(ctx context.Context, trust string) error {
 		return rome.Kubectl(ctx, "patch", "foreigncluster", "milan", "--type=merge", "-p", `{"spec":{"trust":`+trust+`}}`).Err
@@ -101,7 +101,7 @@ func withEachTrust(t *testing.T, check func(t *testing.T)) {
 			if err := trusts(t.Context(), `"`+string(trust)+`"`); err != nil {
 				t.Fatal(err)
 			}
-			check(t)
+			check(t, trust)
 		})
 	}
 }
@@ -112,7 +112,7 @@ func providersReportNoLocalAddresses(t *testing.T) {
 	lies := addressesOfRome(t)
 	l := startsLying(t)
 	t.Cleanup(func() { setsNetworking(t, "null") })
-	withEachTrust(t, func(t *testing.T) {
+	withEachTrust(t, func(t *testing.T, _ v1alpha1.PeeringTrust) {
 		for networking, other := range map[string]string{"None": "", "Flat": "198.18.0.7"} {
 			setsNetworking(t, `"`+networking+`"`)
 			eventually(t, soon, "the address 198.18.0.7 to be accepted or not", func(context.Context) (bool, string, error) {
@@ -135,7 +135,7 @@ func (f fabric) providersReportAddressesOfTheirTunnel(t *testing.T) {
 	lies := addressesOfRome(t)
 	l := startsLying(t)
 	honest := podReady(t, milan, l.remote, "web").Status.PodIP
-	withEachTrust(t, func(t *testing.T) {
+	withEachTrust(t, func(t *testing.T, _ v1alpha1.PeeringTrust) {
 		if got, want := l.reportsAddress(t, honest), f.seenFrom(t, rome, honest); got != want {
 			t.Errorf("the offloaded pod with the address %s has %s on rome, want %s", honest, got, want)
 		}

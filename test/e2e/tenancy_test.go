@@ -219,6 +219,48 @@ func (f fabric) reachesNoNodePort(t *testing.T, visitor, server caller, port str
 	}
 }
 
+// providersReachEndpointsOnly sends requests from milan, a provider of rome, to rome. While rome trusts milan as a
+// tenant, endpoints of reflected and exported Services and mapped addresses answer, and other pods do not. While it
+// trusts milan as an owner of both clusters, all pods answer. Of a mapped address, other ports never answer.
+func (f fabric) providersReachEndpointsOnly(t *testing.T) {
+	e := exportsWeb(t)
+	runs := func(name string) caller {
+		spec := podSpec("serve")
+		spec.Affinity = whereVirtual(corev1.NodeSelectorOpDoesNotExist)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"run": name}}, Spec: spec}
+		must(rome.Kube.CoreV1().Pods(e.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+		return caller{rome, podReady(t, rome, e.namespace, name)}
+	}
+	reflected, unselected := runs("reflected"), runs("unselected")
+	serviceOf(t, e.offload, "reflected", map[string]string{"run": "reflected"}, "")
+	others := []caller{unselected, onEachNode(t, rome)[0]}
+	visitor := onEachNode(t, milan)[0]
+	answers := func(to caller) {
+		t.Helper()
+		visitor.prints(t, "hello from "+to.pod.Name, "get", f.url(t, visitor, to))
+	}
+	node := realNodes(t, rome)[0]
+	servesOnNode(t, rome, node.Name)
+	mapped := f.mapsAddress(t, rome, nodeAddress(node), 8080)
+	answersNode(t, node, "http://"+nodeAddress(node)+":10250/", "Client sent an HTTP request to an HTTPS server.")
+
+	withEachTrust(t, func(t *testing.T, trust v1alpha1.PeeringTrust) {
+		for _, other := range others {
+			if trust == v1alpha1.TrustTenant {
+				visitor.isRefused(t, f.url(t, visitor, other))
+			} else {
+				answers(other)
+			}
+		}
+		answers(e.localPod)
+		answers(reflected)
+		e.remotePod.prints(t, "hello from local", "get", "http://web/")
+		e.remotePod.prints(t, "hello from reflected", "get", "http://reflected:8080/")
+		visitor.isAnswered(t, "http://"+mapped+":8080/", "hello from ")
+		visitor.isRefused(t, "http://"+mapped+":10250/")
+	})
+}
+
 // url returns the URL at which a pod reaches the tester in another pod of any cluster.
 func (f fabric) url(t *testing.T, from, to caller) string {
 	t.Helper()

@@ -480,13 +480,31 @@ func serviceOf(t *testing.T, o offload, name string, selector map[string]string,
 // network.
 func (f fabric) mapsNodeAddresses(t *testing.T) {
 	leaf := f.otherThan(rome)
-	id := must(rome.ID(t.Context()))(t)
 	host, port, _ := strings.Cut(strings.TrimPrefix(leaf.Config.Host, "https://"), ":")
-	mappings := leaf.Federation.FederationV1alpha1().AddressMappings(harness.Namespace)
+	seen := f.mapsAddress(t, leaf, host, 8080, int32(must(strconv.Atoi(port))(t)))
+	nodes := realNodes(t, leaf)
+	servesOnNode(t, leaf, nodes[slices.IndexFunc(nodes,
+		func(n corev1.Node) bool { return nodeAddress(n) == host })].Name)
+	for _, from := range onEachNode(t, rome) {
+		from.prints(t, f.seenFrom(t, leaf, from.pod.Status.PodIP), "get", "http://"+seen+":8080/client")
+	}
+	for _, node := range realNodes(t, rome) {
+		answersNode(t, node, "https://"+seen+":"+port+"/livez", "ok")
+	}
+}
+
+// mapsAddress creates an AddressMapping of these TCP ports on a cluster, deletes it when the test ends, and returns the
+// address at which the other cluster reaches the ports.
+func (f fabric) mapsAddress(t *testing.T, c *harness.Cluster, address string, ports ...int32) string {
+	t.Helper()
+	other := f.otherThan(c)
+	mappings := c.Federation.FederationV1alpha1().AddressMappings(harness.Namespace)
 	mapping := &v1alpha1.AddressMapping{
-		ObjectMeta: metav1.ObjectMeta{Name: "api-server"},
-		Spec: v1alpha1.AddressMappingSpec{ClusterID: id, Pool: "external", Address: host,
-			Ports: []v1alpha1.AddressMappingPort{{Port: 8080}, {Port: int32(must(strconv.Atoi(port))(t))}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "node"},
+		Spec:       v1alpha1.AddressMappingSpec{ClusterID: must(other.ID(t.Context()))(t), Pool: "external", Address: address},
+	}
+	for _, port := range ports {
+		mapping.Spec.Ports = append(mapping.Spec.Ports, v1alpha1.AddressMappingPort{Port: port})
 	}
 	made := must(mappings.Create(t.Context(), mapping, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
@@ -496,28 +514,26 @@ func (f fabric) mapsNodeAddresses(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	seen := f.seenFrom(t, rome, made.Spec.Mapped)
-	nodes := realNodes(t, leaf)
+	return f.seenFrom(t, other, made.Spec.Mapped)
+}
+
+// servesOnNode runs a pod on a node that serves requests in the host network.
+func servesOnNode(t *testing.T, c *harness.Cluster, node string) {
+	t.Helper()
 	server := podSpec("serve")
 	server.HostNetwork = true
-	server.NodeName = nodes[slices.IndexFunc(nodes, func(n corev1.Node) bool { return nodeAddress(n) == host })].Name
-	namespace := namespaceOn(t, leaf)
-	must(leaf.Kube.CoreV1().Pods(namespace).Create(t.Context(),
+	server.NodeName = node
+	namespace := namespaceOn(t, c)
+	must(c.Kube.CoreV1().Pods(namespace).Create(t.Context(),
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Spec: server}, metav1.CreateOptions{}))(t)
-	podReady(t, leaf, namespace, "outside")
-	for _, from := range onEachNode(t, rome) {
-		from.prints(t, f.seenFrom(t, leaf, from.pod.Status.PodIP), "get", "http://"+seen+":8080/client")
-	}
-	for _, node := range realNodes(t, rome) {
-		answersNode(t, node, "https://"+seen+":"+port+"/livez", "ok")
-	}
+	podReady(t, c, namespace, "outside")
 }
 
 // mapsNonPodEndpoints creates a Service of rome whose endpoint is outside of the clusters.
 // Offloaded pods must reach the endpoint through rome at this port only, with the address of the
 // gateway's node as the source.
 func (f fabric) mapsNonPodEndpoints(t *testing.T) {
-	const server = "203.0.113.7"
+	const server = publicAddress
 	leaf := f.otherThan(rome)
 	for _, port := range []string{"8080", "8081"} {
 		servesOutside(t, port)
