@@ -141,6 +141,7 @@ var tenancySteps = []step{
 	{name: "SelectNoNames", from: peered, run: tenantsSelectNoNames},
 	{name: "PodsAreWithinLimits", from: peered, run: tenantsPodsAreWithinLimits},
 	{name: "ObjectsAreWithinLimits", from: peered, run: tenantsObjectsAreWithinLimits},
+	{name: "StricterTrustRefusesRunningPods", from: peered, run: stricterTrustRefusesRunningPods},
 	{name: "ProvidersReportNoLocalAddresses", from: peered, run: providersReportNoLocalAddresses},
 	{name: "TrustFollowsThePage", from: peered, run: trustFollowsThePage},
 }

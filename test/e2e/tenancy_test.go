@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
 )
 
 // trustsAsTenant sets the trust of milan in rome to Tenant until the test ends, and waits until the offer states the
@@ -269,6 +270,55 @@ func (f fabric) url(t *testing.T, from, to caller) string {
 		address = f.seenFrom(t, from.cluster, address)
 	}
 	return "http://" + address + ":8080/"
+}
+
+// stricterTrustRefusesRunningPods runs a pod that a stricter trust refuses. The change of the trust is announced and
+// reported, and the pod keeps running until refused pods are evicted.
+func stricterTrustRefusesRunningPods(t *testing.T) {
+	o := offloaded(t, remoteOnly)
+	spec := podSpec("serve")
+	spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+	runPod(t, o.namespace, "tolerating", spec)
+	remote := podReady(t, milan, o.remote, "tolerating")
+	warns := func(change, words string) {
+		t.Helper()
+		result := milan.Kubectl(t.Context(), "patch", "foreigncluster", "rome", "--type=merge", "--dry-run=server",
+			"-p", `{"spec":`+change+`}`)
+		if want := words + ": " + o.remote + "/tolerating"; result.Err != nil || !strings.Contains(result.Stderr, want) {
+			t.Errorf("a dry run of %s prints no warning with %q: %q, %v", change, want, result.Stderr, result.Err)
+		}
+	}
+	isReported := func(c *harness.Cluster, namespace, kind, words string) {
+		t.Helper()
+		eventually(t, soon, "an event RefusedByPolicy of the "+kind+" with "+words,
+			func(ctx context.Context) (bool, string, error) {
+				result := c.Kubectl(ctx, "get", "events", "-n", namespace, "--field-selector=reason=RefusedByPolicy,"+
+					"involvedObject.name=tolerating,involvedObject.kind="+kind, "-o", "jsonpath={.items[*].message}")
+				return strings.Contains(result.Stdout, words), result.Stdout, result.Err
+			})
+	}
+	const field = "spec.incomingPolicy.pods.tolerations of ForeignCluster rome"
+
+	warns(`{"trust":"Tenant"}`, "keep running and would be refused if the consumer created them again")
+	trustsAsTenant(t)
+	isReported(milan, o.remote, "ShadowPod", field)
+	isReported(rome, o.namespace, "Pod", field)
+	isPrinted(t, milan, "get shadowpod tolerating -n "+o.remote+
+		` -o jsonpath={.status.conditions[?(@.type=="PodPermitted")].status}`, "False")
+	podReady(t, rome, o.namespace, "tolerating")
+	if now := podReady(t, milan, o.remote, "tolerating"); now.UID != remote.UID ||
+		containerRun(now) != containerRun(remote) {
+		t.Errorf("the refused pod was replaced or restarted: %s", podState(now))
+	}
+
+	warns(`{"incomingPolicy":{"refusedPods":"Evict"}}`, "are refused, so that they are evicted")
+	patchesPeerOnMilan(t, `{"incomingPolicy":{"refusedPods":"Evict"}}`)
+	podGone(t, milan, o.remote, "tolerating")
+	podThat(t, rome, o.namespace, "tolerating", "be Failed with the reason RefusedByPolicy", func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodFailed && p.Status.Reason == "RefusedByPolicy" &&
+			strings.Contains(p.Status.Message, field)
+	})
+	podGone(t, milan, o.remote, "tolerating")
 }
 
 // trustFollowsThePage runs the commands of the page on trust.
