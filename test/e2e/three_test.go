@@ -256,6 +256,13 @@ func consumersAPIServerThroughTunnels(t *testing.T) {
 	api := must(rome.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes",
 		metav1.GetOptions{}))(t).Spec.ClusterIP
 	server := "https://" + api + ":443"
+	// Later steps run with the default values, also if this step fails.
+	t.Cleanup(func() {
+		if t.Failed() {
+			collect(t)
+			setsValues(t, rome, "consumerAPIServer=", "consumerAPIServerThroughTunnels=false")
+		}
+	})
 	setsValues(t, rome, "consumerAPIServer="+server, "consumerAPIServerThroughTunnels=true")
 	o := offloaded(t, remoteOnly)
 	grantReading(t, o.namespace, "reader")
@@ -285,8 +292,11 @@ func consumersAPIServerThroughTunnels(t *testing.T) {
 	otherPorts := []string{"22", "10250"}
 	servesOtherPorts(t, api, otherPorts...)
 	for _, p := range parts {
-		mapped := strings.TrimSpace(kubectl(t, p.cluster, "exec", "-n", p.pod.Namespace, p.pod.Name, "--", tester, "env",
-			"KUBERNETES_SERVICE_HOST"))
+		run := func(args ...string) string {
+			return strings.TrimSpace(kubectl(t, p.cluster,
+				append([]string{"exec", "-n", p.pod.Namespace, p.pod.Name, "--", tester}, args...)...))
+		}
+		mapped := run("lookup", run("env", "KUBERNETES_SERVICE_HOST"))
 		if mapped == api {
 			t.Errorf("%s uses %s, which is an address of %s", p, api, p.cluster.Name)
 		}
