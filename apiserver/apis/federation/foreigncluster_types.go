@@ -159,7 +159,37 @@ type ForeignClusterStatus struct {
 	VirtualNodes           int32
 	Gateway                *PeeringGateway
 	Conditions             []metav1.Condition
+	Policies               []EffectivePolicy
 }
+
+// EffectivePolicy is a policy of the local cluster that is in force for a peer.
+type EffectivePolicy struct {
+	Name   string
+	Binds  PeerRole
+	Value  string
+	Source PolicySource
+}
+
+// PeerRole is the role of a peer in a peering with the local cluster.
+type PeerRole string
+
+// Values of PeerRole, documented in v1alpha1.
+const (
+	PeerRoleConsumer PeerRole = "Consumer"
+	PeerRoleProvider PeerRole = "Provider"
+	PeerRoleBoth     PeerRole = "Both"
+)
+
+// PolicySource is where the value of a policy comes from.
+type PolicySource string
+
+// Values of PolicySource, documented in v1alpha1.
+const (
+	PolicySourceField   PolicySource = "Field"
+	PolicySourceValue   PolicySource = "Value"
+	PolicySourceTrust   PolicySource = "Trust"
+	PolicySourceDefault PolicySource = "Default"
+)
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 

@@ -366,7 +366,57 @@ type ForeignClusterStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,13,rep,name=conditions"`
+	// policies are the policies of the local cluster that are in force for the peer: those whose
+	// defaults spec.trust selects, and spec.incomingPolicy.refusedPods. A policy has one entry, but
+	// incomingPolicy.objects has one for each source of its limits. At most 32.
+	// +optional
+	// +listType=atomic
+	Policies []EffectivePolicy `json:"policies,omitempty" protobuf:"bytes,14,rep,name=policies"`
 }
+
+// EffectivePolicy is a policy of the local cluster that is in force for a peer.
+type EffectivePolicy struct {
+	// name is the path, below spec, of the field that sets the policy for this peer, for example
+	// incomingPolicy.pods.tolerations. A policy without a field has the name of the value of the
+	// installation that sets it, for example policy.maxObjectBytes.
+	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
+	// binds is the role of the peer in which the policy binds the peer.
+	Binds PeerRole `json:"binds" protobuf:"bytes,2,opt,name=binds,casttype=PeerRole"`
+	// value is what the policy permits or selects, for example none, any, unlimited, or a list of
+	// names. Numbers have the unit of the field. A list of more than 512 bytes is cut, and ends with
+	// the number of names that are missing.
+	Value string `json:"value" protobuf:"bytes,3,opt,name=value"`
+	// source is where the value comes from.
+	Source PolicySource `json:"source" protobuf:"bytes,4,opt,name=source,casttype=PolicySource"`
+}
+
+// PeerRole is the role of a peer in a peering with the local cluster.
+// +enum
+type PeerRole string
+
+const (
+	// PeerRoleConsumer means that the policy binds the peer as a consumer of the local cluster.
+	PeerRoleConsumer PeerRole = "Consumer"
+	// PeerRoleProvider means that the policy binds the peer as a provider of the local cluster.
+	PeerRoleProvider PeerRole = "Provider"
+	// PeerRoleBoth means that the policy binds the peer in both roles.
+	PeerRoleBoth PeerRole = "Both"
+)
+
+// PolicySource is where the value of a policy comes from.
+// +enum
+type PolicySource string
+
+const (
+	// PolicySourceField means that a field of the ForeignCluster sets the value.
+	PolicySourceField PolicySource = "Field"
+	// PolicySourceValue means that a value of the installation sets it.
+	PolicySourceValue PolicySource = "Value"
+	// PolicySourceTrust means that it is the default of spec.trust; of SameOwner if spec.trust is empty.
+	PolicySourceTrust PolicySource = "Trust"
+	// PolicySourceDefault means that it is the default, which does not depend on spec.trust.
+	PolicySourceDefault PolicySource = "Default"
+)
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 

@@ -59,6 +59,7 @@ func ValidateForeignClusterStatusUpdate(cluster, old *federation.ForeignCluster)
 	errs = append(errs, notNegative(status.VirtualNodes, statusPath.Child("virtualNodes"))...)
 	errs = append(errs, notNegative(status.LatencyMicroseconds, statusPath.Child("latencyMicroseconds"))...)
 	errs = append(errs, ownGateway(status.Gateway)...)
+	errs = append(errs, effectivePolicies(status.Policies, statusPath.Child("policies"))...)
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }
 

@@ -160,6 +160,15 @@ func TestValidateForeignClusterStatusUpdate(t *testing.T) {
 		PeerNamespace: "liqo-peer-milan", RemoteTenantNamespace: "liqo-tenant-rome", VirtualNodes: 1,
 		LatencyMicroseconds: 4200,
 		Conditions:          []metav1.Condition{condition()},
+		Policies: many(maxPolicies-1, func(i int) federation.EffectivePolicy {
+			return federation.EffectivePolicy{
+				Name: fmt.Sprintf("incomingPolicy.policy%d", i), Binds: federation.PeerRoleConsumer,
+				Value: strings.Repeat("x", MaxPolicyValue), Source: federation.PolicySourceTrust,
+			}
+		}),
+	}
+	policy := func(change func(*federation.EffectivePolicy)) func(*federation.ForeignCluster) {
+		return func(c *federation.ForeignCluster) { change(&c.Status.Policies[0]) }
 	}
 	runUpdate(t, good, ValidateForeignClusterStatusUpdate, map[string]wrong[*federation.ForeignCluster]{
 		"an unknown phase":            {func(c *federation.ForeignCluster) { c.Status.OutgoingPeering = "Great" }, []string{"status.outgoingPeering"}},
@@ -179,6 +188,26 @@ func TestValidateForeignClusterStatusUpdate(t *testing.T) {
 				return condition(func(c *metav1.Condition) { c.Type = fmt.Sprintf("Type%d", i) })
 			})
 		}, []string{"status.conditions"}},
+		"a policy without a name": {policy(func(p *federation.EffectivePolicy) { p.Name = "" }),
+			[]string{"status.policies[0].name"}},
+		"a policy with a long name": {policy(func(p *federation.EffectivePolicy) {
+			p.Name = strings.Repeat("x", maxPolicyName+1)
+		}), []string{"status.policies[0].name"}},
+		"a policy of an unknown role": {policy(func(p *federation.EffectivePolicy) { p.Binds = "Peer" }),
+			[]string{"status.policies[0].binds"}},
+		"a policy with a long value": {policy(func(p *federation.EffectivePolicy) { p.Value += "x" }),
+			[]string{"status.policies[0].value"}},
+		"a policy with control characters": {policy(func(p *federation.EffectivePolicy) { p.Value = "\x1b[2J" }),
+			[]string{"status.policies[0].value"}},
+		"a policy of two lines": {policy(func(p *federation.EffectivePolicy) { p.Value = "a\nb" }),
+			[]string{"status.policies[0].value"}},
+		"a policy from an unknown source": {policy(func(p *federation.EffectivePolicy) { p.Source = "Flag" }),
+			[]string{"status.policies[0].source"}},
+		"a policy twice": {func(c *federation.ForeignCluster) { c.Status.Policies[1].Name = c.Status.Policies[0].Name },
+			[]string{"status.policies[1]"}},
+		"too many policies": {func(c *federation.ForeignCluster) {
+			c.Status.Policies = append(c.Status.Policies, c.Status.Policies[0], c.Status.Policies[1])
+		}, []string{"status.policies"}},
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/pattern"
+	"liqo.io/federation/apiserver/printable"
 )
 
 const (
@@ -23,11 +24,56 @@ const (
 	maxPatterns = 64
 	// maxObjects is the maximum number of kinds whose objects are limited.
 	maxObjects = 32
+
+	// maxPolicies is the maximum number of policies in the status of a ForeignCluster, and
+	// maxPolicyName the maximum length of the name of one, in bytes.
+	maxPolicies   = 32
+	maxPolicyName = 128
+	// MaxPolicyValue is the maximum length of the value of a policy in the status of a
+	// ForeignCluster, in bytes.
+	MaxPolicyValue = 512
 )
 
 // peeringTrust validates the trust in a peer, which may be empty.
 func peeringTrust(trust federation.PeeringTrust, path *field.Path) field.ErrorList {
 	return oneOf(trust, path, "", federation.TrustTenant, federation.TrustSameOwner)
+}
+
+// effectivePolicies validates the policies in the status of a ForeignCluster.
+func effectivePolicies(policies []federation.EffectivePolicy, path *field.Path) field.ErrorList {
+	if len(policies) > maxPolicies {
+		return field.ErrorList{field.TooMany(path, len(policies), maxPolicies)}
+	}
+	var errs field.ErrorList
+	for i, policy := range policies {
+		at := path.Index(i)
+		errs = append(errs, shortLine(policy.Name, maxPolicyName, at.Child("name"))...)
+		errs = append(errs, oneOf(policy.Binds, at.Child("binds"), federation.PeerRoleConsumer,
+			federation.PeerRoleProvider, federation.PeerRoleBoth)...)
+		errs = append(errs, shortLine(policy.Value, MaxPolicyValue, at.Child("value"))...)
+		errs = append(errs, oneOf(policy.Source, at.Child("source"), federation.PolicySourceField,
+			federation.PolicySourceValue, federation.PolicySourceTrust, federation.PolicySourceDefault)...)
+		if slices.ContainsFunc(policies[:i], func(before federation.EffectivePolicy) bool {
+			return before.Name == policy.Name && before.Source == policy.Source
+		}) {
+			errs = append(errs, field.Duplicate(at, truncate(policy.Name)))
+		}
+	}
+	return errs
+}
+
+// shortLine validates a text that must be one line of 1 to most bytes of printable text.
+func shortLine(text string, most int, path *field.Path) field.ErrorList {
+	switch {
+	case text == "":
+		return field.ErrorList{field.Required(path, "must not be empty")}
+	case len(text) > most:
+		return field.ErrorList{field.TooLong(path, "", most)}
+	case printable.Line(text, most) != text:
+		return field.ErrorList{field.Invalid(path, truncate(strings.ToValidUTF8(text, "")),
+			"must be one line of printable text")}
+	}
+	return nil
 }
 
 // podPolicy validates limits for pods of a consumer.
