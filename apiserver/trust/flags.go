@@ -30,13 +30,18 @@ type PodFlags struct {
 
 // PodLimits returns the limits for pods of a consumer; nil if it has none.
 func (f *PodFlags) PodLimits(fc *v1alpha1.ForeignCluster) *v1alpha1.PodPolicy {
-	installation := v1alpha1.PodPolicy{
+	return Pods(fc, f.policy())
+}
+
+// policy returns the limits that the flags set.
+func (f *PodFlags) policy() *v1alpha1.PodPolicy {
+	policy := &v1alpha1.PodPolicy{
 		Tolerations: f.Tolerations, RuntimeClasses: f.RuntimeClasses, MetadataKeys: f.MetadataKeys,
 	}
 	if f.MaxGracePeriodSeconds > 0 {
-		installation.MaxGracePeriodSeconds = &f.MaxGracePeriodSeconds
+		policy.MaxGracePeriodSeconds = &f.MaxGracePeriodSeconds
 	}
-	return Pods(fc, &installation)
+	return policy
 }
 
 // AddFlags adds the flags that set f.

@@ -92,6 +92,17 @@ func Network(fc *v1alpha1.ForeignCluster, installation v1alpha1.NetworkAccess) v
 	return cmp.Or(fc.Spec.IncomingPolicy.Network, installation, ofTrust)
 }
 
+// Reach returns which local pods a peer reaches through the tunnel: spec.reach of its ForeignCluster or, if it is empty,
+// the value of the installation. If both are empty, a peer with trust Tenant reaches pods that take part in the peering,
+// and one with trust SameOwner all.
+func Reach(fc *v1alpha1.ForeignCluster, installation v1alpha1.ReachMode) v1alpha1.ReachMode {
+	ofTrust := v1alpha1.ReachAll
+	if Of(fc) == v1alpha1.TrustTenant {
+		ofTrust = v1alpha1.ReachOffloaded
+	}
+	return cmp.Or(fc.Spec.Reach, installation, ofTrust)
+}
+
 // KeepCIDRs returns the CIDRs within which CIDRs of a peer are used unchanged if they are free: spec.keepCIDRs of its
 // ForeignCluster or, if it has none, those of the installation. If both are empty, any CIDR of a peer with trust
 // SameOwner is used unchanged, and none of a peer with trust Tenant: local packets to an unchanged CIDR are sent to the
@@ -103,11 +114,14 @@ func KeepCIDRs(fc *v1alpha1.ForeignCluster, installation []string) []string {
 	case len(installation) > 0:
 		return installation
 	case Of(fc) == v1alpha1.TrustSameOwner:
-		return []string{"0.0.0.0/0", "::/0"}
+		return slices.Clone(everyCIDR)
 	default:
 		return nil
 	}
 }
+
+// everyCIDR contains the CIDRs of both IP families.
+var everyCIDR = []string{"0.0.0.0/0", "::/0"}
 
 // tenantObjects are the maximum numbers of objects in each remote namespace of a consumer with trust Tenant. They
 // permit no node ports, because their range is shared by the whole cluster, and no load balancers, which have costs.
@@ -159,6 +173,16 @@ func MaxObjectBytes(fc *v1alpha1.ForeignCluster, installation int64) int64 {
 // Pods returns the limits for pods of a consumer; nil if it has none. Each field is taken from the first of these in
 // which it is not empty: spec.incomingPolicy.pods of the ForeignCluster, the installation, the trust in the consumer.
 func Pods(fc *v1alpha1.ForeignCluster, installation *v1alpha1.PodPolicy) *v1alpha1.PodPolicy {
+	policy := podPolicy(fc, installation)
+	if anything(policy.Tolerations) && anything(policy.RuntimeClasses) && anything(policy.MetadataKeys) &&
+		policy.MaxGracePeriodSeconds == nil {
+		return nil
+	}
+	return policy
+}
+
+// podPolicy returns the limits that Pods returns, also if they permit anything.
+func podPolicy(fc *v1alpha1.ForeignCluster, installation *v1alpha1.PodPolicy) *v1alpha1.PodPolicy {
 	own := &fc.Spec.IncomingPolicy.Pods
 	policy := &v1alpha1.PodPolicy{
 		Tolerations:           patterns(fc, own.Tolerations, installation.Tolerations),
@@ -168,10 +192,6 @@ func Pods(fc *v1alpha1.ForeignCluster, installation *v1alpha1.PodPolicy) *v1alph
 	}
 	if policy.MaxGracePeriodSeconds == nil && Of(fc) == v1alpha1.TrustTenant {
 		policy.MaxGracePeriodSeconds = ptr.To[int64](DefaultMaxGracePeriodSeconds)
-	}
-	if anything(policy.Tolerations) && anything(policy.RuntimeClasses) && anything(policy.MetadataKeys) &&
-		policy.MaxGracePeriodSeconds == nil {
-		return nil
 	}
 	return policy
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -42,7 +43,7 @@ func (r *Reconciler) ensureTunnel(ctx context.Context, p *pass) (*state, error) 
 		spec.PublicKey, spec.Endpoints = invited.PublicKey, invited.Endpoints
 	}
 	// Empty means All, so that no TunnelEndpoint changes because of an upgrade.
-	if reach(p.fc, r.Reach) == v1alpha1.ReachOffloaded {
+	if trust.Reach(p.fc, r.Reach) == v1alpha1.ReachOffloaded {
 		spec.Reach = v1alpha1.ReachOffloaded
 	}
 	for _, cidr := range p.commonRanges(&remote) {

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 )
 
 func TestReachOfAPeerOverridesThatOfTheInstallation(t *testing.T) {
 	const offloaded, all = v1alpha1.ReachOffloaded, v1alpha1.ReachAll
 	for _, test := range []struct {
 		peer, installation v1alpha1.ReachMode
-		trust              v1alpha1.PeeringTrust
+		selected           v1alpha1.PeeringTrust
 		want               v1alpha1.ReachMode
 	}{
 		{"", "", "", all},
@@ -25,9 +26,9 @@ func TestReachOfAPeerOverridesThatOfTheInstallation(t *testing.T) {
 		{offloaded, all, v1alpha1.TrustSameOwner, offloaded},
 		{all, offloaded, v1alpha1.TrustTenant, all},
 	} {
-		fc := &v1alpha1.ForeignCluster{Spec: v1alpha1.ForeignClusterSpec{Reach: test.peer, Trust: test.trust}}
-		if got := reach(fc, test.installation); got != test.want {
-			t.Errorf("peer %q, installation %q, trust %q: %q, want %q", test.peer, test.installation, test.trust, got, test.want)
+		fc := &v1alpha1.ForeignCluster{Spec: v1alpha1.ForeignClusterSpec{Reach: test.peer, Trust: test.selected}}
+		if got := trust.Reach(fc, test.installation); got != test.want {
+			t.Errorf("peer %q, installation %q, trust %q: %q, want %q", test.peer, test.installation, test.selected, got, test.want)
 		}
 	}
 }
