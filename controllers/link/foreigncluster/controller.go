@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -45,6 +46,9 @@ type Reconciler struct {
 	Peers Peers
 	// Networking applies to ForeignClusters that do not set spec.networking.
 	Networking v1alpha1.NetworkingMode
+	// Installation has the values that apply to ForeignClusters that do not set the corresponding fields. They
+	// determine status.policies.
+	Installation trust.Installation
 	// Incoming and Outgoing are the steps of the two directions, in their order. Both lists run in
 	// each reconcile, even if a step of the other direction stops or fails.
 	Incoming, Outgoing []Step

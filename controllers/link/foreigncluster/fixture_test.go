@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/kit/kittest"
 )
@@ -32,8 +33,9 @@ func (c *connections) Remove(foreignCluster string) { c.removed = append(c.remov
 // fixture has a fake cluster, and a Reconciler with fake connections.
 type fixture struct {
 	*kittest.Cluster
-	connections connections
-	t           *testing.T
+	connections  connections
+	installation trust.Installation
+	t            *testing.T
 }
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
@@ -44,7 +46,8 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 func (f *fixture) pass(incoming, outgoing []Step) (time.Duration, error) {
 	f.t.Helper()
 	r := &Reconciler{
-		Client: f.Controller, Events: f.Events, Clock: f.Clock, Peers: &f.connections, Incoming: incoming, Outgoing: outgoing,
+		Client: f.Controller, Events: f.Events, Clock: f.Clock, Peers: &f.connections,
+		Installation: f.installation, Incoming: incoming, Outgoing: outgoing,
 	}
 	result, err := r.Reconcile(f.t.Context(), kit.Request("", "milan"))
 	return result.RequeueAfter, err

@@ -6,6 +6,7 @@ package foreigncluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -33,10 +35,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster) (time.Duration, error) {
-	p := &Pass{ForeignCluster: fc.DeepCopy(), Now: r.Clock.Now(), Networking: r.Networking}
+	p := &Pass{
+		ForeignCluster: fc.DeepCopy(), Now: r.Clock.Now(), Networking: r.Networking, Installation: r.Installation,
+	}
 	if fc.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(fc, v1alpha1.Finalizer) {
 		enabled := kit.OutgoingEnabled(fc) || kit.IncomingEnabled(fc)
-		if !enabled && fc.Status.ObservedGeneration == fc.Generation {
+		if !enabled && fc.Status.ObservedGeneration == fc.Generation && r.policiesReported(fc) {
 			return 0, nil
 		}
 		if enabled {
@@ -60,6 +64,11 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 		r.recordEvents(fc, p.ForeignCluster)
 	}
 	return after, errors.Join(failure, err)
+}
+
+// policiesReported reports whether status.policies has the policies that are in force.
+func (r *Reconciler) policiesReported(fc *v1alpha1.ForeignCluster) bool {
+	return slices.Equal(fc.Status.Policies, trust.Policies(fc, &r.Installation))
 }
 
 // finish completes the status after the steps, and removes the finalizer once both directions are

@@ -37,7 +37,10 @@ func TestPassWithNothingToChangeWritesNothing(t *testing.T) {
 	if !meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionReady) {
 		t.Errorf("conditions %+v", got.Conditions)
 	}
-	got.Conditions = nil
+	if len(got.Policies) == 0 {
+		t.Error("the status has no policies")
+	}
+	got.Conditions, got.Policies = nil, nil
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}

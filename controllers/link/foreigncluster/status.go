@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -22,7 +23,7 @@ func setCondition(
 }
 
 // summarize sets the fields of the status that depend on the results of all steps: the state of the
-// identities of both directions, the state of the network, and the condition Ready.
+// identities of both directions, the state of the network, the policies in force, and the condition Ready.
 func summarize(p *Pass) {
 	fc := p.ForeignCluster
 	summarizeIdentities(fc, p.Identity, p.Tenant)
@@ -39,6 +40,7 @@ func summarize(p *Pass) {
 	} else {
 		meta.RemoveStatusCondition(&fc.Status.Conditions, v1alpha1.ConditionTrustSelected)
 	}
+	fc.Status.Policies = trust.Policies(fc, &p.Installation)
 	fc.Status.ObservedGeneration = fc.Generation
 	status, reason, message := ready(p)
 	setCondition(fc, v1alpha1.ConditionReady, status, reason, message)

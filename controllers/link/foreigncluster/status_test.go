@@ -4,6 +4,7 @@
 package foreigncluster
 
 import (
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -78,5 +79,41 @@ func TestConditionReportsThatNoTrustIsSelected(t *testing.T) {
 		if got := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionTrustSelected); got != nil {
 			t.Errorf("with trust %s: condition %+v", trust, got)
 		}
+	}
+}
+
+func TestPoliciesAreWrittenOnlyWhenTheyChange(t *testing.T) {
+	disabled := milan()
+	disabled.Spec.Outgoing, disabled.Finalizers = v1alpha1.PeeringDisabled, nil
+	for name, fc := range map[string]*v1alpha1.ForeignCluster{"enabled": milan(), "never enabled": disabled} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, fc)
+			for _, stage := range []struct {
+				name   string
+				reach  v1alpha1.ReachMode
+				writes int
+				want   v1alpha1.EffectivePolicy
+			}{
+				{"first", "", 1, v1alpha1.EffectivePolicy{Value: "All", Source: v1alpha1.PolicySourceTrust}},
+				{"nothing changed", "", 0, v1alpha1.EffectivePolicy{Value: "All", Source: v1alpha1.PolicySourceTrust}},
+				{"a value of the chart changed", v1alpha1.ReachOffloaded, 1,
+					v1alpha1.EffectivePolicy{Value: "Offloaded", Source: v1alpha1.PolicySourceValue}},
+				{"nothing changed again", v1alpha1.ReachOffloaded, 0,
+					v1alpha1.EffectivePolicy{Value: "Offloaded", Source: v1alpha1.PolicySourceValue}},
+			} {
+				f.installation.Reach = stage.reach
+				before := len(f.Writes)
+				if _, err := f.pass(nil, nil); err != nil {
+					t.Fatal(err)
+				}
+				if writes := f.WritesSince(before); len(writes) != stage.writes {
+					t.Errorf("%s: writes %v, want %d", stage.name, writes, stage.writes)
+				}
+				stage.want.Name, stage.want.Binds = "reach", v1alpha1.PeerRoleBoth
+				if policies := f.stored().Status.Policies; !slices.Contains(policies, stage.want) {
+					t.Errorf("%s: policies %+v lack %+v", stage.name, policies, stage.want)
+				}
+			}
+		})
 	}
 }

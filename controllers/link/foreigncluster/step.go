@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -20,6 +21,8 @@ type Pass struct {
 	Now time.Time
 	// Networking applies if the ForeignCluster does not set spec.networking.
 	Networking v1alpha1.NetworkingMode
+	// Installation has the values that determine status.policies.
+	Installation trust.Installation
 	// Identity is the state of this cluster's identity at the provider, and Tenant the state of the
 	// consumer's identity at this cluster. Steps set them; nil means that the outgoing or incoming
 	// direction, respectively, is disabled.

@@ -26,6 +26,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/consumer/peering"
 	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/link/clusterinfo"
@@ -239,6 +240,17 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.authentication.Validate()...)
 	errs = append(errs, o.authorization.Validate()...)
 	return errs
+}
+
+// installation returns the values that determine which policies are in force for a peer.
+func (o *Options) installation() trust.Installation {
+	policy := &o.Policy
+	return trust.Installation{
+		RemoteNamespaces: policy.RemoteNamespaces, MaxRemoteNamespaces: policy.MaxRemoteNamespaces,
+		Network: v1alpha1.NetworkAccess(policy.NetworkAccess), Pods: policy.PodFlags, Objects: policy.ObjectLimits(),
+		ReflectedKinds: policy.Kinds(), MaxObjectBytes: policy.MaxObjectBytes, ExternalNames: policy.ExternalNames,
+		AutoAccept: policy.AutoAccept, Reach: v1alpha1.ReachMode(o.NetworkReach), KeepCIDRs: o.Network.KeepCIDRs,
+	}
 }
 
 // refusedEndpoints returns the parsed RefusedEndpoints. It omits invalid ones, which Validate reports.

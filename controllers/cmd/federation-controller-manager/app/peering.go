@@ -48,7 +48,8 @@ func initForeignCluster(ctx context.Context, config *Config) error {
 	}
 	reconciler := &foreigncluster.Reconciler{
 		Client: manager.GetClient(), Invitations: invitations, Events: events, Clock: clock.RealClock{}, Peers: config.Peers,
-		Networking: v1alpha1.NetworkingMode(options.Networking), Incoming: incoming.Steps(), Outgoing: outgoing.Steps(),
+		Networking: v1alpha1.NetworkingMode(options.Networking), Installation: options.installation(),
+		Incoming: incoming.Steps(), Outgoing: outgoing.Steps(),
 	}
 	return reconciler.SetupWithManager(manager)
 }
