@@ -332,9 +332,11 @@ func trustFollowsThePage(t *testing.T) {
 		}
 	})
 	o := offloaded(t, remoteOnly)
-	if printed := runsThePage(t, milan, "trust.md", "namespace: trial", "namespace: "+o.remote); !strings.Contains(printed,
-		"SameOwner") {
-		t.Errorf("the commands print\n%s", printed)
+	printed := runsThePage(t, milan, "trust.md", "namespace: trial", "namespace: "+o.remote)
+	for _, want := range []string{"SameOwner", `"name": "incomingPolicy.network"`, `"value": "Isolated"`} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("the commands do not print %q, but\n%s", want, printed)
+		}
 	}
 }
 
