@@ -41,6 +41,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.ClusterInfoStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClusterRange"):
 		return &federationv1alpha1.ClusterRangeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EffectivePolicy"):
+		return &federationv1alpha1.EffectivePolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExternalVolumes"):
 		return &federationv1alpha1.ExternalVolumesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForeignCluster"):

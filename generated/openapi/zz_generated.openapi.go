@@ -347,6 +347,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ClusterInfoList{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_ClusterInfoList(ref),
 		v1alpha1.ClusterInfoStatus{}.OpenAPIModelName():            schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref),
 		v1alpha1.ClusterRange{}.OpenAPIModelName():                 schema_apiserver_apis_federation_v1alpha1_ClusterRange(ref),
+		v1alpha1.EffectivePolicy{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_EffectivePolicy(ref),
 		v1alpha1.ExternalVolumes{}.OpenAPIModelName():              schema_apiserver_apis_federation_v1alpha1_ExternalVolumes(ref),
 		v1alpha1.ForeignCluster{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_ForeignCluster(ref),
 		v1alpha1.ForeignClusterList{}.OpenAPIModelName():           schema_apiserver_apis_federation_v1alpha1_ForeignClusterList(ref),
@@ -18580,6 +18581,54 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterRange(ref common.Reference
 	}
 }
 
+func schema_apiserver_apis_federation_v1alpha1_EffectivePolicy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EffectivePolicy is a policy of the local cluster that is in force for a peer.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the path, below spec, of the field that sets the policy for this peer, for example incomingPolicy.pods.tolerations. A policy without a field has the name of the value of the installation that sets it, for example policy.maxObjectBytes.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"binds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "binds is the role of the peer in which the policy binds the peer.\n\nPossible enum values:\n - `\"Both\"` means that the policy binds the peer in both roles.\n - `\"Consumer\"` means that the policy binds the peer as a consumer of the local cluster.\n - `\"Provider\"` means that the policy binds the peer as a provider of the local cluster.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Both", "Consumer", "Provider"},
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "value is what the policy permits or selects, for example none, any, unlimited, or a list of names. Numbers have the unit of the field. A list of more than 512 bytes is cut, and ends with the number of names that are missing.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "source is where the value comes from.\n\nPossible enum values:\n - `\"Default\"` means that it is the default, which does not depend on spec.trust.\n - `\"Field\"` means that a field of the ForeignCluster sets the value.\n - `\"Trust\"` means that it is the default of spec.trust; of SameOwner if spec.trust is empty.\n - `\"Value\"` means that a value of the installation sets it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Default", "Field", "Trust", "Value"},
+						},
+					},
+				},
+				Required: []string{"name", "binds", "value", "source"},
+			},
+		},
+	}
+}
+
 func schema_apiserver_apis_federation_v1alpha1_ExternalVolumes(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -19011,11 +19060,29 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 							},
 						},
 					},
+					"policies": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "policies are the policies of the local cluster that are in force for the peer: those whose defaults spec.trust selects, and spec.incomingPolicy.refusedPods. A policy has one entry, but incomingPolicy.objects has one for each source of its limits. At most 32.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.EffectivePolicy{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName(), v1alpha1.PeeringGateway{}.OpenAPIModelName()},
+			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName(), v1alpha1.EffectivePolicy{}.OpenAPIModelName(), v1alpha1.PeeringGateway{}.OpenAPIModelName()},
 	}
 }
 

@@ -79,6 +79,11 @@ func (in ClusterRange) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in EffectivePolicy) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.EffectivePolicy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ExternalVolumes) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.ExternalVolumes"
 }

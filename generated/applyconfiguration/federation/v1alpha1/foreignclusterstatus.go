@@ -60,6 +60,10 @@ type ForeignClusterStatusApplyConfiguration struct {
 	// is False while spec.trust is empty. The message of a condition that is not True states what to
 	// do.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// policies are the policies of the local cluster that are in force for the peer: those whose
+	// defaults spec.trust selects, and spec.incomingPolicy.refusedPods. A policy has one entry, but
+	// incomingPolicy.objects has one for each source of its limits. At most 32.
+	Policies []EffectivePolicyApplyConfiguration `json:"policies,omitempty"`
 }
 
 // ForeignClusterStatusApplyConfiguration constructs a declarative configuration of the ForeignClusterStatus type for use with
@@ -173,6 +177,19 @@ func (b *ForeignClusterStatusApplyConfiguration) WithConditions(values ...*metav
 			panic("nil value passed to WithConditions")
 		}
 		b.Conditions = append(b.Conditions, *values[i])
+	}
+	return b
+}
+
+// WithPolicies adds the given value to the Policies field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Policies field.
+func (b *ForeignClusterStatusApplyConfiguration) WithPolicies(values ...*EffectivePolicyApplyConfiguration) *ForeignClusterStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPolicies")
+		}
+		b.Policies = append(b.Policies, *values[i])
 	}
 	return b
 }
