@@ -176,6 +176,25 @@ func TestKubeletConfigDependsOnCgroupVersion(t *testing.T) {
 	}
 }
 
+func TestKubeProxyServesNodePortsAtEveryAddressInBothModes(t *testing.T) {
+	type config struct {
+		Mode              string
+		ClusterCIDR       string
+		HostnameOverride  string
+		NodePortAddresses []string
+	}
+	for mode, want := range map[string]string{"": "iptables", "iptables": "iptables", "nftables": "nftables"} {
+		var got config
+		if err := yaml.Unmarshal(kubeProxyConfig("rome-worker-1", mode, netip.MustParsePrefix("10.244.0.0/16"), "/k"),
+			&got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(config{want, "10.244.0.0/16", "rome-worker-1", []string{"0.0.0.0/0"}}, got); diff != "" {
+			t.Errorf("mode %q: %s", mode, diff)
+		}
+	}
+}
+
 func TestCNIConfigIsJSONWithPodCIDROfTheNode(t *testing.T) {
 	data := cniConfig(netip.MustParsePrefix("10.244.3.0/24"))
 	if !json.Valid(data) || !strings.Contains(string(data), `"10.244.3.0/24"`) {

@@ -130,7 +130,7 @@ func (c *Cluster) kubelet(n *state.Node) (sandbox.Command, error) {
 
 func (c *Cluster) kubeProxy(n *state.Node) (sandbox.Command, error) {
 	config, kubeconfig := c.NodePath(n, "etc", "kube-proxy.yaml"), c.path("kube-proxy.kubeconfig")
-	err := writeFile(config, kubeProxyConfig(n.Name, c.PodCIDR, kubeconfig), 0o644)
+	err := writeFile(config, kubeProxyConfig(n.Name, c.KubeProxyMode, c.PodCIDR, kubeconfig), 0o644)
 	return c.daemon(n, "kube-proxy", []string{config, kubeconfig}, "--config="+config), err
 }
 

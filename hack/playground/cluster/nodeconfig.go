@@ -5,9 +5,12 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/netip"
 	"text/template"
+
+	"liqo.io/federation/hack/playground/state"
 )
 
 type containerdValues struct {
@@ -120,21 +123,23 @@ serializeImagePulls: false
 
 func kubeletConfig(v kubeletValues) []byte { return render(kubeletTemplate, v) }
 
-// kubeProxyConfig returns the configuration of kube-proxy. It must not change conntrack limits, which belong to
-// the machine.
-func kubeProxyConfig(node string, pods netip.Prefix, kubeconfig string) []byte {
+// kubeProxyConfig returns the configuration of kube-proxy in a mode, which is iptables if it is empty. kube-proxy must
+// not change conntrack limits, which belong to the machine. In both modes, node ports are reachable at every address of
+// the node: this is the default in iptables mode only.
+func kubeProxyConfig(node, mode string, pods netip.Prefix, kubeconfig string) []byte {
 	return fmt.Appendf(nil, `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 clientConnection:
   kubeconfig: %s
 clusterCIDR: %s
 hostnameOverride: %s
-mode: iptables
+mode: %s
+nodePortAddresses: [0.0.0.0/0]
 conntrack:
   maxPerCore: 0
   tcpEstablishedTimeout: 0s
   tcpCloseWaitTimeout: 0s
-`, kubeconfig, pods, node)
+`, kubeconfig, pods, node, cmp.Or(mode, state.KubeProxyIPTables))
 }
 
 // render executes a template of this package. It panics if the template does not match the type of values,

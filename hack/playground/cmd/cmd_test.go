@@ -17,7 +17,8 @@ import (
 func TestInvalidCommandLineExitsWithTwo(t *testing.T) {
 	for _, line := range []string{"foo", "up --nothing", "kubeconfig", "exec node", "partition a", "load", "image x",
 		"digest", "sbom image.tar",
-		"--instance Bad status", "up rome --cluster-pod-cidr milan=10.0.0.0/16", "up --pod-cidr x"} {
+		"--instance Bad status", "up rome --cluster-pod-cidr milan=10.0.0.0/16", "up --pod-cidr x",
+		"up --kube-proxy-mode ipvs"} {
 		if code := Execute(t.Context(), strings.Fields(line)); code != 2 {
 			t.Errorf("%q: exit code %d", line, code)
 		}
@@ -57,7 +58,7 @@ func TestFlagsThatAreNotSetChangeNothing(t *testing.T) {
 	}
 	w := parse()
 	if w.Workers != nil || w.FakeNodes != nil || w.Audit != nil || w.Durable != nil || w.NetworkPolicies != nil ||
-		len(w.PodCIDRs) != 0 || w.Pool != instance.DefaultPool {
+		w.KubeProxyMode != "" || len(w.PodCIDRs) != 0 || w.Pool != instance.DefaultPool {
 		t.Errorf("without flags: %+v", w)
 	}
 	w = parse("--workers=0", "--pod-cidr=10.1.0.0/16", "--cluster-pod-cidr=milan=10.2.0.0/16")
@@ -67,6 +68,11 @@ func TestFlagsThatAreNotSetChangeNothing(t *testing.T) {
 	for flag, enforced := range map[string]bool{"--network-policies": true, "--network-policies=false": false} {
 		if w := parse(flag); w.NetworkPolicies == nil || *w.NetworkPolicies != enforced || w.Enforces() != enforced {
 			t.Errorf("%s: got %+v", flag, w)
+		}
+	}
+	for _, mode := range []string{"iptables", "nftables"} {
+		if w := parse("--kube-proxy-mode=" + mode); w.KubeProxyMode != mode {
+			t.Errorf("--kube-proxy-mode=%s: got %q", mode, w.KubeProxyMode)
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"": "10.1.0.0/16", "milan": "10.2.0.0/16"}, texts(w.PodCIDRs)); diff != "" {

@@ -13,11 +13,13 @@ import (
 
 	"liqo.io/federation/hack/playground/instance"
 	"liqo.io/federation/hack/playground/network"
+	"liqo.io/federation/hack/playground/state"
 )
 
 type upFlags struct {
 	workers, fakeNodes              int
 	audit, durable, networkPolicies bool
+	kubeProxyMode                   string
 	pods, services, pool            string
 	clusterPods, clusterServes      []string
 }
@@ -78,6 +80,8 @@ default.`,
 		"let etcd sync every write to disk as in production, for benchmarks")
 	flags.BoolVar(&f.networkPolicies, "network-policies", false,
 		"enforce NetworkPolicies with kube-router on every node, for tests; --network-policies=false stops it")
+	flags.StringVar(&f.kubeProxyMode, "kube-proxy-mode", state.KubeProxyIPTables,
+		"mode of kube-proxy in new clusters: "+state.KubeProxyIPTables+" or "+state.KubeProxyNFTables)
 	flags.StringVar(&f.pods, "pod-cidr", instance.DefaultPodCIDR.String(), "pod CIDR of all clusters")
 	flags.StringVar(&f.services, "service-cidr", instance.DefaultServiceCIDR.String(), "Service CIDR of all clusters")
 	flags.StringArrayVar(&f.clusterPods, "cluster-pod-cidr", nil,
@@ -90,7 +94,7 @@ default.`,
 }
 
 // want returns the settings that the flags select. A flag that is not set does not change an existing cluster. It
-// fails for an invalid CIDR or an unknown cluster.
+// fails for an invalid CIDR, an unknown cluster or an unknown mode of kube-proxy.
 func (f *upFlags) want(cmd *cobra.Command, c *common, names []string) (instance.Want, error) {
 	w := instance.Want{Instance: c.instance, Dir: c.stateDir, Clusters: names,
 		PodCIDRs: map[string]netip.Prefix{}, ServiceCIDRs: map[string]netip.Prefix{}}
@@ -109,6 +113,12 @@ func (f *upFlags) want(cmd *cobra.Command, c *common, names []string) (instance.
 	}
 	if given("network-policies") {
 		w.NetworkPolicies = &f.networkPolicies
+	}
+	if given("kube-proxy-mode") {
+		if err := state.CheckKubeProxyMode(f.kubeProxyMode); err != nil {
+			return w, fmt.Errorf("--kube-proxy-mode: %w", err)
+		}
+		w.KubeProxyMode = f.kubeProxyMode
 	}
 	var err error
 	if w.Pool, err = netip.ParsePrefix(f.pool); err != nil {

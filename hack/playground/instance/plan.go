@@ -4,6 +4,7 @@
 package instance
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -27,6 +28,9 @@ type Want struct {
 	Durable   *bool
 	// NetworkPolicies is whether the nodes run the policy engine, which enforces NetworkPolicies.
 	NetworkPolicies *bool
+	// KubeProxyMode is the mode of kube-proxy on the nodes of the clusters: state.KubeProxyIPTables, which is the default
+	// of a new cluster, or state.KubeProxyNFTables. If it is empty, existing clusters keep their mode.
+	KubeProxyMode string
 	// PodCIDRs and ServiceCIDRs are CIDRs by name of the cluster. The name "" stands for all clusters without a
 	// CIDR of their own.
 	PodCIDRs     map[string]netip.Prefix
@@ -102,10 +106,14 @@ func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 			i.Clusters = append(i.Clusters, c)
 			c.Audit = w.Audit != nil && *w.Audit
 			c.Durable = w.Durable != nil && *w.Durable
+			c.KubeProxyMode = w.KubeProxyMode
 		case podsAsked && pods != c.PodCIDR || servicesAsked && services != c.ServiceCIDR:
 			return fixed(i, "cluster %s runs with pods in %s and Services in %s", name, c.PodCIDR, c.ServiceCIDR)
 		case w.Audit != nil && *w.Audit != c.Audit || w.Durable != nil && *w.Durable != c.Durable:
 			return fixed(i, "cluster %s runs with --audit=%t and --durable=%t", name, c.Audit, c.Durable)
+		case w.KubeProxyMode != "" && w.KubeProxyMode != cmp.Or(c.KubeProxyMode, state.KubeProxyIPTables):
+			return fixed(i, "cluster %s runs with --kube-proxy-mode=%s", name,
+				cmp.Or(c.KubeProxyMode, state.KubeProxyIPTables))
 		}
 		if w.NetworkPolicies != nil {
 			c.NetworkPolicies = *w.NetworkPolicies

@@ -115,9 +115,11 @@ func TestSettingsThatCannotChangeAreRefused(t *testing.T) {
 		"too many fake nodes": {func(w *Want) { w.FakeNodes = number(100000) }, "0 to 5000 fake nodes"},
 		"another pod CIDR":    {func(w *Want) { w.PodCIDRs = map[string]netip.Prefix{"rome": netip.MustParsePrefix("10.9.0.0/16")} }, "cannot change"},
 		"an audit log later":  {func(w *Want) { w.Audit = &yes }, "runs with --audit=false and --durable=false, which cannot change"},
-		"durability later":    {func(w *Want) { w.Durable = &yes }, "cannot change"},
-		"another state dir":   {func(w *Want) { w.Dir = "/other" }, "has the state directory /checkout/.playground"},
-		"a bad name":          {func(w *Want) { w.Clusters = []string{"Rome"} }, "lower-case"},
+		"another mode of kube-proxy": {func(w *Want) { w.KubeProxyMode = "nftables" },
+			"runs with --kube-proxy-mode=iptables, which cannot change"},
+		"durability later":  {func(w *Want) { w.Durable = &yes }, "cannot change"},
+		"another state dir": {func(w *Want) { w.Dir = "/other" }, "has the state directory /checkout/.playground"},
+		"a bad name":        {func(w *Want) { w.Clusters = []string{"Rome"} }, "lower-case"},
 		"overlapping CIDRs": {func(w *Want) {
 			w.Clusters = []string{"x"}
 			w.ServiceCIDRs = map[string]netip.Prefix{"": DefaultPodCIDR}
@@ -135,6 +137,29 @@ func TestSettingsThatCannotChangeAreRefused(t *testing.T) {
 				t.Fatalf("want %q, got %v", test.reason, err)
 			}
 		})
+	}
+}
+
+func TestClustersKeepTheirModeOfKubeProxy(t *testing.T) {
+	i := planned(t, want("rome"))
+	// The record of an older program has no mode.
+	i.Clusters[0].KubeProxyMode = ""
+	for _, test := range []struct{ cluster, mode string }{
+		{"rome", ""}, {"rome", "iptables"}, {"milan", "nftables"}, {"milan", ""}, {"milan", "nftables"},
+	} {
+		w := want(test.cluster)
+		w.KubeProxyMode = test.mode
+		if err := plan(i, w, nil); err != nil {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+	if rome, milan := i.Clusters[0].KubeProxyMode, i.Clusters[1].KubeProxyMode; rome != "" || milan != "nftables" {
+		t.Errorf("rome has mode %q, and milan %q", rome, milan)
+	}
+	w := want("milan")
+	w.KubeProxyMode = "iptables"
+	if err := plan(i, w, nil); err == nil || !strings.Contains(err.Error(), "--kube-proxy-mode=nftables") {
+		t.Errorf("another mode: %v", err)
 	}
 }
 

@@ -73,6 +73,22 @@ type Cluster struct {
 	Nodes       []*Node      `json:"nodes,omitempty"`
 	// NetworkPolicies is whether the policy engine runs on the nodes.
 	NetworkPolicies bool `json:"networkPolicies,omitempty"`
+	// KubeProxyMode is the mode of kube-proxy on the nodes. Empty means KubeProxyIPTables.
+	KubeProxyMode string `json:"kubeProxyMode,omitempty"`
+}
+
+// Modes of kube-proxy, by the names in its configuration.
+const (
+	KubeProxyIPTables = "iptables"
+	KubeProxyNFTables = "nftables"
+)
+
+// CheckKubeProxyMode returns an error unless mode is one of the modes of kube-proxy that nodes can run.
+func CheckKubeProxyMode(mode string) error {
+	if mode != KubeProxyIPTables && mode != KubeProxyNFTables {
+		return fmt.Errorf("%q: must be %s or %s", mode, KubeProxyIPTables, KubeProxyNFTables)
+	}
+	return nil
 }
 
 // Node is a node that runs a kubelet, unlike fake nodes: a set of Linux namespaces that one process keeps.
