@@ -46,13 +46,13 @@ var (
 )
 
 // layouts are the clusters on which tests can run, with flags of the playground. Without flags, all
-// clusters have the same CIDRs.
+// clusters have the same CIDRs, and kube-proxy runs in iptables mode.
 var layouts = map[string]struct{ clusters, options []string }{
 	"same":     {two, []string{"--workers", "1"}},
 	"disjoint": {two, []string{"--workers", "1", "--cluster-pod-cidr", "milan=10.80.0.0/16", "--cluster-service-cidr", "milan=10.112.0.0/16"}},
 	"single":   {two, []string{"--workers", "0"}},
 	"spread":   {two, []string{"--workers", "2"}},
-	"wide":     {two, []string{"--workers", "3"}},
+	"wide":     {two, []string{"--workers", "3", "--kube-proxy-mode", "nftables"}},
 	"three":    {[]string{"rome", "milan", "naples"}, []string{"--workers", "1"}},
 }
 
