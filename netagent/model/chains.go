@@ -17,6 +17,10 @@ const NATTable = "nat"
 // FromPeersChain is the chain on a node that receives the packets from all peers.
 const FromPeersChain = ChainPrefix + "FROM-PEERS"
 
+// masqueradeMark is the bit of a packet's mark by which kube-proxy masquerades the packet, unless its configuration has
+// another masqueradeBit.
+const masqueradeMark = "0x4000"
+
 const (
 	mangleTable = "mangle"
 	filterTable = "filter"
@@ -63,6 +67,11 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		from.add("-j SNAT --to-source %s", node)
 		post.add("-o %s+ -j SNAT --to-source %s", LinkPrefix, node)
 	}
+	// kube-proxy marks packets to masquerade them at POSTROUTING of nat, or of its own nftables table. The latter can
+	// precede this node's chain whatever the order of jumps is, and masquerading selects an address of the node that the
+	// gateway may not know: the chain above selects the one in the Node.
+	marks := Chain{Family: f, Table: mangleTable, Name: postroutingChain}
+	marks.add("-o %s+ -j MARK --set-xmark 0x0/%s", LinkPrefix, masqueradeMark)
 	// The jump to this chain comes last, so that it accepts no packet that a CNI drops. The ACCEPT rules are for nodes
 	// whose FORWARD policy is DROP. The DROP rule stops machines outside of the cluster, whose packets to peers would get
 	// this node's address: only pods, and clients of Services whose endpoints are pods of peers, are permitted to send
@@ -86,10 +95,11 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	}
 
 	s.Chains = append(s.Chains, v.insideOverlay(&local, peers)...)
-	s.Chains = append(s.Chains, from, post, local, input, forward)
+	s.Chains = append(s.Chains, from, post, marks, local, input, forward)
 	s.Chains = append(s.Chains, further...)
 	s.Jumps = append(s.Jumps,
 		Jump{Family: f, Table: NATTable, Base: "POSTROUTING", Chain: postroutingChain},
+		Jump{Family: f, Table: mangleTable, Base: "POSTROUTING", Chain: postroutingChain},
 		Jump{Family: f, Table: mangleTable, Base: "PREROUTING", Chain: preroutingChain},
 		Jump{Family: f, Table: filterTable, Base: "INPUT", Chain: inputChain},
 		Jump{Family: f, Table: filterTable, Base: "FORWARD", Chain: forwardChain, Last: true})

@@ -247,6 +247,7 @@ func TestNodeKeepsPodAddressesAndTranslatesOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `nat -A POSTROUTING -j LIQO-POSTROUTING
+mangle -A POSTROUTING -j LIQO-POSTROUTING
 mangle -A PREROUTING -j LIQO-PREROUTING
 filter -A INPUT -j LIQO-INPUT
 filter -A FORWARD -j LIQO-FORWARD
@@ -261,6 +262,7 @@ nat -A LIQO-FROM-PEERS -j SNAT --to-source 192.168.1.2
 nat -A LIQO-POSTROUTING -s 10.0.0.0/16 -o liqo.+ -j NETMAP --to 10.0.0.0/16
 nat -A LIQO-POSTROUTING -s 10.1.0.0/16 -j LIQO-FROM-PEERS
 nat -A LIQO-POSTROUTING -o liqo.+ -j SNAT --to-source 192.168.1.2
+mangle -A LIQO-POSTROUTING -o liqo.+ -j MARK --set-xmark 0x0/0x4000
 mangle -A LIQO-PREROUTING -d 10.0.0.0/16 -i liqo.+ -m addrtype --dst-type LOCAL -j DROP
 mangle -A LIQO-PREROUTING -i liqo.vxlan -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
 mangle -A LIQO-PREROUTING -i liqo.vxlan -j LIQO-OVERLAY-FROM-PEERS
@@ -287,13 +289,15 @@ func TestGatewayNodeAcceptsPacketsToPeersOnTheOverlay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `mangle -A PREROUTING -j LIQO-PREROUTING
+	want := `mangle -A POSTROUTING -j LIQO-POSTROUTING
+mangle -A PREROUTING -j LIQO-PREROUTING
 mangle -A LIQO-OVERLAY-FROM-PEERS -s 10.1.0.0/16 -j LIQO-TO-LOCAL
 mangle -A LIQO-TO-LOCAL -d 10.0.0.0/16 -j ACCEPT
 mangle -A LIQO-TO-LOCAL -d 192.168.1.1/32 -j ACCEPT
 mangle -A LIQO-OVERLAY-TO-PEERS -d 10.1.0.0/16 -j LIQO-FROM-LOCAL
 mangle -A LIQO-FROM-LOCAL -s 10.0.0.0/16 -j ACCEPT
 mangle -A LIQO-FROM-LOCAL -s 192.168.1.2/32 -j ACCEPT
+mangle -A LIQO-POSTROUTING -o liqo.+ -j MARK --set-xmark 0x0/0x4000
 mangle -A LIQO-PREROUTING -d 10.0.0.0/16 -i liqo.+ -m addrtype --dst-type LOCAL -j DROP
 mangle -A LIQO-PREROUTING -i liqo.vxlan -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
 mangle -A LIQO-PREROUTING -i liqo.vxlan -j LIQO-OVERLAY-FROM-PEERS
@@ -386,8 +390,8 @@ func TestOverlayAcceptsItsPeersOnly(t *testing.T) {
 	}
 }
 
-// inside matches rules for the packets inside the overlay.
-var inside = regexp.MustCompile("PREROUTING|-OVERLAY-|-LOCAL ")
+// inside matches rules for the packets inside the overlay, and for packets to it.
+var inside = regexp.MustCompile("PREROUTING|POSTROUTING|-OVERLAY-|-LOCAL ")
 
 // mangleRules returns the rules of the mangle table in one family, for packets inside the overlay or for those of the
 // overlay itself.

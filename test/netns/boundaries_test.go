@@ -16,30 +16,43 @@ import (
 // unreachable is the time in which a connection that must fail is not established.
 const unreachable = time.Second
 
-// In iptables mode, kube-proxy forwards connections to node ports of all addresses of a node before the chain INPUT.
-// Peers must not reach them by the address in the pod CIDRs that a CNI assigns to the node.
+// kube-proxy forwards connections to node ports of all addresses of a node before the chain INPUT. Peers must not reach
+// them by the address in the pod CIDRs that a CNI assigns to the node.
 func TestPeersDoNotReachNodePorts(t *testing.T) {
-	for _, iptables := range []string{"nft", "legacy"} {
-		t.Run(iptables, func(t *testing.T) {
-			w := newFabric(t, iptables)
+	for _, test := range []struct {
+		name, iptables string
+		proxies        proxies
+	}{
+		{"iptables mode, nft", "nft", proxiesByIPTables("nft")},
+		{"iptables mode, legacy", "legacy", proxiesByIPTables("legacy")},
+		{"nftables mode, nft", "nft", proxiesByNFTables},
+		{"nftables mode, legacy", "legacy", proxiesByNFTables},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newFabric(t, test.iptables)
 			for i, n := range w.Rome.Nodes {
 				serve(t, n.Pod)
 				for _, direction := range []string{"-o", "-i"} {
-					run(t, n.NS, fmt.Sprintf("iptables-%s -I FORWARD 1 %s cni0 -j ACCEPT", iptables, direction))
+					run(t, n.NS, fmt.Sprintf("iptables-%s -I FORWARD 1 %s cni0 -j ACCEPT", test.iptables, direction))
 				}
-				for _, protocol := range []string{"tcp", "udp"} {
-					run(t, n.NS, fmt.Sprintf("iptables-%s -t nat -A PREROUTING -p %s --dport %d -m addrtype --dst-type LOCAL "+
-						"-j DNAT --to-destination 10.0.%d.2", iptables, protocol, port, i+1))
-				}
+				test.proxies(t, n, world.Addr(fmt.Sprintf("10.0.%d.2", i+1)))
 			}
 			w.apply(t)
 			w.unchanged(t)
 			stranger := w.stranger(t)
 			for i, n := range w.Rome.Nodes {
+				at := world.Addr(fmt.Sprintf("10.2.%d.1", i+1))
 				if _, err := call(stranger, n.V4, 16, exchangeTimeout); err != nil {
 					t.Errorf("a client of the node port on %s: %v", n.Name, err)
 				}
-				at := world.Addr(fmt.Sprintf("10.2.%d.1", i+1))
+				if _, err := datagram(stranger, n.V4, 16, exchangeTimeout); err != nil {
+					t.Errorf("a client of the UDP node port on %s: %v", n.Name, err)
+				}
+				local := world.Addr(fmt.Sprintf("10.0.%d.1", i+1))
+				ip(t, stranger, fmt.Sprintf("route replace %s via %s", local, n.V4))
+				if _, err := call(stranger, local, 16, exchangeTimeout); err != nil {
+					t.Errorf("a client of the node port at the CNI's address of %s: %v", n.Name, err)
+				}
 				for _, from := range w.Milan.Nodes {
 					if saw, err := call(from.Pod, at, 16, unreachable); err == nil {
 						t.Errorf("the pod on %s reached a node port on %s, with the source address %s", from.Name, n.Name, saw)
