@@ -190,7 +190,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.IntVar(&o.MaxMutatingRequests, "max-mutating-requests-inflight", o.MaxMutatingRequests,
 		"Maximum number of concurrent mutating requests.")
 	fs.IntVar(&o.MaxPeerWatches, "max-peer-watches", o.MaxPeerWatches,
-		"Maximum number of concurrent watches of each peer. Further watches are refused with 429.")
+		"Maximum number of concurrent watches of each peer. Further watches are refused with 429. In each remote "+
+			"namespace, a consumer needs one watch and two for each of its virtual nodes.")
 
 	fs = sets.FlagSet("storage")
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir,

@@ -57,9 +57,13 @@ type Config struct {
 	MaxPeerWatches int
 }
 
-// DefaultMaxPeerWatches is the default of Config.MaxPeerWatches. A virtual kubelet watches three
-// resources in each remote namespace, of which a consumer has at most a thousand.
-const DefaultMaxPeerWatches = 4000
+// DefaultMaxPeerWatches is the default of Config.MaxPeerWatches. A consumer watches four resources in
+// its tenant namespace and, in each remote namespace, ShadowVolumeClaims once, and ShadowPods and
+// ShadowEndpointSlices once for each virtual kubelet. Reflected kinds are resources of kube-apiserver.
+// By default, a consumer with trust Tenant has at most 20 remote namespaces and 32 virtual kubelets,
+// which is 4 + 20 × (1 + 2 × 32) = 1304 watches. With one virtual kubelet, 20 remote namespaces take 64
+// watches, and 1500 watches suffice for 498 remote namespaces.
+const DefaultMaxPeerWatches = 1500
 
 // NewConfig returns a configuration of the federation API server. The caller must set the listener and
 // the storage.

@@ -36,7 +36,7 @@ func (p *peerWatches) withLimit(handler http.Handler) http.Handler {
 		name := requester.GetName()
 		if !p.begin(name) {
 			err := apierrors.NewTooManyRequests(fmt.Sprintf("this cluster permits a peer %d watches, and %q has as many: "+
-				"the administrator of this cluster can raise --max-peer-watches", p.max, name), 10)
+				"the administrator of this cluster can raise fairness.maxPeerWatches of the chart", p.max, name), 10)
 			responsewriters.ErrorNegotiated(err, Codecs, v1alpha1.SchemeGroupVersion, w, r)
 			return
 		}

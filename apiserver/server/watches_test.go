@@ -12,6 +12,9 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 )
 
 func TestWatchesOfAPeerAreLimited(t *testing.T) {
@@ -61,6 +64,21 @@ func TestWatchesOfAPeerAreLimited(t *testing.T) {
 	close(release)
 	begin(milan)
 	ended.Wait()
+}
+
+// The number of watches of a virtual kubelet is that of TestResourcesWatchedInARemoteNamespace and
+// TestResourcesWatchedForReflection. The controller manager of the consumer has the others.
+func TestDefaultSufficesForTheWatchesOfTheLargestTenant(t *testing.T) {
+	const inTenantNamespace, ofControllers, ofVirtualKubelet = 4, 1, 2
+	tenant := &v1alpha1.ForeignCluster{Spec: v1alpha1.ForeignClusterSpec{Trust: v1alpha1.TrustTenant}}
+	namespaces := int(trust.MaxRemoteNamespaces(tenant, 0))
+	if namespaces == 0 {
+		t.Fatal("the number of remote namespaces of a tenant is not limited")
+	}
+	largest := inTenantNamespace + namespaces*(ofControllers+ofVirtualKubelet*v1alpha1.MaxOfferedNodes)
+	if largest > DefaultMaxPeerWatches || DefaultMaxPeerWatches > 2*largest {
+		t.Errorf("a tenant has up to %d watches, and the default permits %d", largest, DefaultMaxPeerWatches)
+	}
 }
 
 func TestRequestsWithoutAUserAreNotCounted(t *testing.T) {

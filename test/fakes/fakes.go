@@ -6,6 +6,8 @@
 package fakes
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -17,6 +19,18 @@ type Cluster interface {
 	PrependReactor(verb, resource string, reaction testing.ReactionFunc)
 	PrependWatchReactor(resource string, reaction testing.WatchReactionFunc)
 	Tracker() testing.ObjectTracker
+}
+
+// Watched returns the resources that the actions of a fake client watch, as namespace/resource, sorted and each once.
+func Watched(actions []testing.Action) []string {
+	var watched []string
+	for _, action := range actions {
+		if action.GetVerb() == "watch" {
+			watched = append(watched, action.GetNamespace()+"/"+action.GetResource().Resource)
+		}
+	}
+	slices.Sort(watched)
+	return slices.Compact(watched)
 }
 
 // place is a resource in a namespace, which an informer lists and then watches.

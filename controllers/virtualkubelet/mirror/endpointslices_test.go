@@ -5,6 +5,7 @@ package mirror
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
+	"liqo.io/federation/test/fakes"
 )
 
 func networkedNode(status metav1.ConditionStatus) *v1alpha1.VirtualNode {
@@ -102,6 +104,23 @@ func TestEndpointsFollowTheirServiceWhileThereIsANetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.awaitEndpoints(t, false)
+}
+
+// The default of the maximum number of watches of a peer depends on these resources.
+func TestResourcesWatchedForReflection(t *testing.T) {
+	r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
+	r.node.Store(networkedNode(metav1.ConditionTrue))
+	r.start(t)
+	ofKubernetes := []string{
+		"shop-rome/configmaps", "shop-rome/ingresses", "shop-rome/secrets", "shop-rome/services",
+	}
+	err := kittest.Poll(t, func(context.Context) (bool, error) {
+		return slices.Equal(fakes.Watched(r.federation.Actions()), []string{"shop-rome/shadowendpointslices"}) &&
+			slices.Equal(fakes.Watched(r.milan.Actions()), ofKubernetes), nil
+	})
+	if err != nil {
+		t.Errorf("%v: watched: %v, %v", err, fakes.Watched(r.federation.Actions()), fakes.Watched(r.milan.Actions()))
+	}
 }
 
 // endpoints returns the reflector of the namespace's EndpointSlices.

@@ -4,6 +4,8 @@
 package remotens
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/test/fakes"
@@ -23,6 +26,26 @@ func warnedOf(name string, uid types.UID, message string) *corev1.Event {
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "web-rome", Name: message},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: name, UID: uid},
 		Type:           corev1.EventTypeWarning, Reason: "BackOff", Message: message,
+	}
+}
+
+// The default of the maximum number of watches of a peer depends on these resources.
+func TestResourcesWatchedInARemoteNamespace(t *testing.T) {
+	core, federation := fakes.Followed(kubefake.NewClientset()), fakes.Followed(fake.NewSimpleClientset())
+	_, err := Start(t.Context(), Clients{Core: core, Federation: federation},
+		v1alpha1.NamespaceMapping{Name: "web", RemoteName: "web-rome"}, translate.Destination{}, Events{
+			Shadow: func(cache.ObjectName) {}, Pod: func(cache.ObjectName, *translate.RemotePod) {},
+			Warning: func(cache.ObjectName, *corev1.Event) {}, Synced: func(string) {},
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = kittest.Poll(t, func(context.Context) (bool, error) {
+		return slices.Equal(fakes.Watched(federation.Actions()), []string{"web-rome/shadowpods"}) &&
+			slices.Equal(fakes.Watched(core.Actions()), []string{"web-rome/events", "web-rome/pods"}), nil
+	})
+	if err != nil {
+		t.Errorf("%v: watched: %v, %v", err, fakes.Watched(federation.Actions()), fakes.Watched(core.Actions()))
 	}
 }
 
