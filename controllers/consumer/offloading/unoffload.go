@@ -187,6 +187,7 @@ func (r *Reconciler) removePods(ctx context.Context, offloading *v1alpha1.Namesp
 		if r.evicts(ctx, offloading, pod) || !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
+		// kit.Delete does not report whether it deleted the pod, which decides about the event.
 		err := r.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)})
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):

@@ -165,6 +165,8 @@ func (s *teardownStep) revoke(ctx context.Context, foreignCluster string, tenant
 		return err
 	}
 	for i := range namespaces {
+		// The RoleBinding is deleted by name: with one that the cache does not have yet, the consumer would keep its
+		// access. The controllers may not read it from the API server.
 		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[i].Name, Name: consumerRole}}
 		if err := client.IgnoreNotFound(s.Client.Delete(ctx, binding)); err != nil {
 			return fmt.Errorf("revoking the consumer's access to remote namespace %s: %w", namespaces[i].Name, err)
@@ -191,7 +193,7 @@ func (s *teardownStep) finish(ctx context.Context, fc *v1alpha1.ForeignCluster) 
 	}
 	for _, request := range identities {
 		// The ServiceAccount is deleted first: once the IdentityRequest is deleted, the invitation could
-		// be used again.
+		// be used again. Its name contains the UID of the PeeringToken, so no other invitation has this name.
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.InvitationNamespace, Name: request.Name}}
 		if err := client.IgnoreNotFound(s.Client.Delete(ctx, account)); err != nil {
 			return fmt.Errorf("deleting the ServiceAccount of the consumer's invitation: %w", err)

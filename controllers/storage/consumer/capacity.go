@@ -217,8 +217,5 @@ func (c *Capacity) deleteDriver(ctx context.Context) error {
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if err := c.Client.Delete(ctx, &current); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the CSIDriver: %w", err)
-	}
-	return nil
+	return kit.Delete(ctx, c.Client, &current)
 }

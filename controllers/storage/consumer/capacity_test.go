@@ -4,6 +4,8 @@
 package consumer
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
@@ -130,6 +134,57 @@ func TestDriverIsCreatedAfterTheCapacitiesAndDeletedBeforeThem(t *testing.T) {
 	}
 	reconcile("delete CSIDriver", "delete CSIStorageCapacity", "delete CSIStorageCapacity")
 	reconcile()
+}
+
+func TestStorageObjectsAreDeletedByUID(t *testing.T) {
+	w := newWorld(t, withMilan()...)
+	class := virtual()
+	class.UID = "uid-of-class"
+	if err := w.rome.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	preconditions := map[string]string{}
+	w.Client = interceptor.NewClient(w.rome.Controller, interceptor.Funcs{Delete: func(
+		ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption,
+	) error {
+		applied := (&client.DeleteOptions{}).ApplyOptions(options)
+		kind := fmt.Sprintf("%T", object)
+		if preconditions[kind] = "none"; applied.Preconditions != nil && applied.Preconditions.UID != nil {
+			preconditions[kind] = string(*applied.Preconditions.UID)
+		}
+		return c.Delete(ctx, object, options...)
+	}})
+	capacity := NewCapacity(w.Config, w.Client)
+	reconcile := func() {
+		t.Helper()
+		if _, err := capacity.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconcile()
+	published := &storagev1.CSIDriver{}
+	if err := w.rome.Get(t.Context(), client.ObjectKey{Name: v1alpha1.StorageProvisioner}, published); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.rome.Delete(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	reconcile()
+	want := string(published.UID)
+	if got := preconditions["*v1.CSIDriver"]; got != want || want == "" {
+		t.Errorf("CSIDriver %q is deleted with UID %s", want, got)
+	}
+	again := virtual()
+	again.UID = "uid-of-class"
+	if err := w.rome.Create(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	if err := HandBack(t.Context(), w.Client, again.Name, storageNS); err != nil {
+		t.Fatal(err)
+	}
+	if got := preconditions["*v1.StorageClass"]; got != "uid-of-class" {
+		t.Errorf("StorageClass is deleted with UID %s", got)
+	}
 }
 
 func TestRefusalEndsWhenTheQuotaChanges(t *testing.T) {

@@ -40,12 +40,15 @@ func RemoteVolumes(ctx context.Context, reader client.Reader) ([]corev1.Persiste
 func HandBack(ctx context.Context, cluster client.Client, class, namespace string) error {
 	virtual := &storagev1.StorageClass{}
 	err := cluster.Get(ctx, client.ObjectKey{Name: class}, virtual)
-	if err == nil && isVirtual(virtual) {
-		err = cluster.Delete(ctx, virtual)
-	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting StorageClass %s: %w", class, err)
+		return fmt.Errorf("reading StorageClass %s: %w", class, err)
 	}
+	if err == nil && isVirtual(virtual) {
+		if err := kit.Delete(ctx, cluster, virtual); err != nil {
+			return err
+		}
+	}
+	// No other driver can have this name, which is that of the provisioner.
 	if err := cluster.Delete(ctx, driver()); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the CSIDriver: %w", err)
 	}

@@ -396,7 +396,8 @@ func (m *move) removeMovers(ctx context.Context) (senderDeleted, receiverDeleted
 	return senderDeleted, receiverDeleted, err
 }
 
-// removeShared deletes the Secret and the Service that share created.
+// removeShared deletes the Secret and the Service that share created. It deletes them by name, which contains the ID of
+// the move, because this process may not read them.
 func (m *move) removeShared(ctx context.Context) error {
 	meta := m.objectMeta(m.shared)
 	for _, object := range []client.Object{&corev1.Secret{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta}} {
