@@ -47,3 +47,8 @@ func Result(after time.Duration, err error) (ctrl.Result, error) {
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
 }
+
+// Settled is Result for a reconcile whose steps return a result instead of a time.
+func Settled(result ctrl.Result, err error) (ctrl.Result, error) {
+	return Result(result.RequeueAfter, err)
+}

@@ -97,10 +97,10 @@ func (c *Capacity) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		if err := c.deleteDriver(ctx); err != nil {
 			return ctrl.Result{}, err
 		}
-		return settled(ctrl.Result{}, c.publish(ctx, nil))
+		return unlessTerminating(ctrl.Result{}, c.publish(ctx, nil))
 	}
 	if err := c.publish(ctx, wanted); err != nil {
-		return settled(ctrl.Result{}, err)
+		return unlessTerminating(ctrl.Result{}, err)
 	}
 	return ctrl.Result{RequeueAfter: again}, c.createDriver(ctx)
 }

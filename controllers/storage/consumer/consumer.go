@@ -65,11 +65,10 @@ func (c *Config) virtualClass(
 	return &class, nil
 }
 
-// settled returns the result of a reconcile. It requeues after a conflict, and drops an error caused by a namespace
-// that is being deleted.
-func settled(result ctrl.Result, err error) (ctrl.Result, error) {
+// unlessTerminating is kit.Settled, and drops an error caused by a namespace that is being deleted.
+func unlessTerminating(result ctrl.Result, err error) (ctrl.Result, error) {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return ctrl.Result{}, nil
 	}
-	return kit.Result(result.RequeueAfter, err)
+	return kit.Settled(result, err)
 }

@@ -84,7 +84,7 @@ func (e *Expander) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	case !isRemote:
 		return ctrl.Result{}, e.explainLocal(ctx, &claim, &pv)
 	}
-	return settled(e.expandRemote(ctx, &claim, &pv, handle))
+	return unlessTerminating(e.expandRemote(ctx, &claim, &pv, handle))
 }
 
 // explainLocal records a warning if a claim requests a larger local volume and the volume's own StorageClass does not

@@ -59,7 +59,7 @@ func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	switch err := p.Client.Get(ctx, request.NamespacedName, &claim); {
 	case apierrors.IsNotFound(err):
 		after, err := p.sweep(ctx, request.NamespacedName, nil)
-		return settled(ctrl.Result{RequeueAfter: after}, err)
+		return unlessTerminating(ctrl.Result{RequeueAfter: after}, err)
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading the claim: %w", err)
 	}
@@ -69,16 +69,16 @@ func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	}
 	after, err := p.sweep(ctx, request.NamespacedName, &claim)
 	if err != nil {
-		return settled(ctrl.Result{}, err)
+		return unlessTerminating(ctrl.Result{}, err)
 	}
 	if !waits(&claim) {
 		p.refusals.DeleteEntry(string(claim.UID))
 		again, err := p.restore(ctx, &claim)
-		return settled(ctrl.Result{RequeueAfter: kit.Sooner(after, again)}, err)
+		return unlessTerminating(ctrl.Result{RequeueAfter: kit.Sooner(after, again)}, err)
 	}
 	result, err := p.provision(ctx, &claim, class)
 	result.RequeueAfter = kit.Sooner(after, result.RequeueAfter)
-	return settled(result, err)
+	return unlessTerminating(result, err)
 }
 
 // waits reports whether the provisioner must provision a volume for a claim: it is not bound, Lost or being deleted,

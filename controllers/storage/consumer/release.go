@@ -68,9 +68,9 @@ func (r *Releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 		return ctrl.Result{}, nil
 	}
 	if !isRemote {
-		return settled(ctrl.Result{}, r.handBack(ctx, &pv))
+		return unlessTerminating(ctrl.Result{}, r.handBack(ctx, &pv))
 	}
-	return settled(r.releaseRemote(ctx, &pv, handle))
+	return unlessTerminating(r.releaseRemote(ctx, &pv, handle))
 }
 
 // ended reports whether a volume has no claim and no move uses it. The volume must be in the phase Released or being

@@ -49,20 +49,20 @@ func (v *VirtualVolumes) Reconcile(ctx context.Context, request ctrl.Request) (c
 	case apierrors.IsNotFound(err) && claim == nil:
 		return ctrl.Result{}, nil
 	case apierrors.IsNotFound(err):
-		return settled(ctrl.Result{}, v.create(ctx, claim))
+		return unlessTerminating(ctrl.Result{}, v.create(ctx, claim))
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading the virtual volume: %w", err)
 	}
 	held := described.Status.Move != nil && running(described.Status.Move)
 	if held != controllerutil.ContainsFinalizer(&described, v1alpha1.Finalizer) {
-		return settled(ctrl.Result{}, v.hold(ctx, &described, held))
+		return unlessTerminating(ctrl.Result{}, v.hold(ctx, &described, held))
 	} else if claim == nil {
 		if held || !described.DeletionTimestamp.IsZero() {
 			return ctrl.Result{}, nil
 		}
-		return settled(ctrl.Result{}, kit.Delete(ctx, v.Client, &described))
+		return unlessTerminating(ctrl.Result{}, kit.Delete(ctx, v.Client, &described))
 	}
-	return settled(v.describe(ctx, claim, &described))
+	return unlessTerminating(v.describe(ctx, claim, &described))
 }
 
 // claim returns the user's claim with this name. It returns nil if there is none, or if a move created the claim.

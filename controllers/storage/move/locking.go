@@ -83,7 +83,7 @@ func (m *move) touchBoth(ctx context.Context, claims ...*corev1.PersistentVolume
 			return outcome{}, err
 		}
 	}
-	return waitFor(conflictDelay, "Waiting until Kubernetes has bound the claims."), nil
+	return waitFor(stepDelay, "Waiting until Kubernetes has bound the claims."), nil
 }
 
 // touchedLately reports whether annotationTouched of a claim was changed within the last second.

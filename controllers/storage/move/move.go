@@ -35,8 +35,9 @@ import (
 const Name = "volume-move"
 
 const (
-	// conflictDelay is the time after which a reconcile is retried after a conflict.
-	conflictDelay = 50 * time.Millisecond
+	// stepDelay is the time between two steps of which the second needs only the effect of the first, and the time after
+	// which a failed reconcile is retried first.
+	stepDelay = 50 * time.Millisecond
 	// maxErrorDelay is the maximum time after which a failed reconcile is retried.
 	maxErrorDelay = 5 * time.Second
 )
@@ -82,7 +83,7 @@ func New(config Config) *Reconciler {
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	options := kit.Options(kit.PeerWorkers)
 	options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-		conflictDelay, maxErrorDelay)
+		stepDelay, maxErrorDelay)
 	return builder.ControllerManagedBy(manager).Named(Name).
 		For(&v1alpha1.VirtualVolume{}).
 		Watches(&corev1.Pod{}, r.ends.handler()).
@@ -110,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return settled(r.abandon(ctx, request.NamespacedName))
+		return kit.Settled(r.abandon(ctx, request.NamespacedName))
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading the virtual volume: %w", err)
 	}
@@ -120,17 +121,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 		if namespace == nil || !namespace.DeletionTimestamp.IsZero() {
-			return settled(r.endWithNamespace(ctx, volume))
+			return kit.Settled(r.endWithNamespace(ctx, volume))
 		}
 	}
 	m, err := r.begin(ctx, volume)
 	if err != nil {
-		return settled(ctrl.Result{}, err)
+		return kit.Settled(ctrl.Result{}, err)
 	}
 	if m == nil {
-		return settled(ctrl.Result{}, r.settle(ctx, request.NamespacedName))
+		return kit.Settled(ctrl.Result{}, r.settle(ctx, request.NamespacedName))
 	}
-	return settled(m.run(ctx))
+	return kit.Settled(m.run(ctx))
 }
 
 // idle reports whether a virtual volume has no move that is requested or running.
@@ -138,12 +139,4 @@ func idle(volume *v1alpha1.VirtualVolume) bool {
 	requested, progress := volume.Spec.Move, volume.Status.Move
 	return (progress == nil || ended(progress.Phase)) &&
 		(requested == nil || progress != nil && progress.ID == requested.ID)
-}
-
-// settled returns the result of a reconcile. It requeues after a conflict.
-func settled(result ctrl.Result, err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: conflictDelay}, nil
-	}
-	return result, err
 }

@@ -157,7 +157,7 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 			// move did when it ended before and that was not recorded.
 			bound, grantErr := m.grant(ctx)
 			if bound {
-				return ctrl.Result{RequeueAfter: conflictDelay}, nil
+				return ctrl.Result{RequeueAfter: stepDelay}, nil
 			}
 			err = errors.Join(err, grantErr)
 		}

@@ -131,7 +131,7 @@ func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctr
 		if err := r.bindTo(ctx, target, receiver, mark.TargetClaimUID, "", nil); err != nil {
 			return ctrl.Result{}, err
 		}
-		return ctrl.Result{RequeueAfter: conflictDelay}, nil
+		return ctrl.Result{RequeueAfter: stepDelay}, nil
 	}
 	waiting := false
 	for _, pv := range []*corev1.PersistentVolume{source, target} {

@@ -25,7 +25,7 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 		return waitFor(fastInterval, ""), err
 	}
 	if waiting, err := m.restoreSource(ctx); err != nil || waiting {
-		return waitFor(conflictDelay, ""), err
+		return waitFor(stepDelay, ""), err
 	}
 	if err := m.ungate(ctx); err != nil {
 		return outcome{}, err

@@ -82,7 +82,7 @@ func (m *move) reserveTarget(
 	if waiting != "" {
 		return waitFor(fastInterval, "%s", waiting), nil
 	}
-	return waitFor(conflictDelay, "Switching to the target."), m.bindTo(ctx, target, m.key(claim.Name), "",
+	return waitFor(stepDelay, "Switching to the target."), m.bindTo(ctx, target, m.key(claim.Name), "",
 		ptr.Deref(claim.Spec.StorageClassName, ""), func(pv *corev1.PersistentVolume) error {
 			mark.Manifest = again(claim, target.Name)
 			return mark.set(pv)
@@ -94,7 +94,7 @@ func (m *move) reserveTarget(
 // deletion.
 func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (outcome, error) {
 	if claim.DeletionTimestamp.IsZero() {
-		return waitFor(conflictDelay, "Waiting until the claim is deleted."), kit.Delete(ctx, m.Client, claim)
+		return waitFor(stepDelay, "Waiting until the claim is deleted."), kit.Delete(ctx, m.Client, claim)
 	}
 	pods, err := m.users(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 			return outcome{}, fmt.Errorf("removing the finalizer %s of the claim: %w", protection, err)
 		}
 	}
-	return waitFor(conflictDelay, "Waiting until the claim is deleted."), nil
+	return waitFor(stepDelay, "Waiting until the claim is deleted."), nil
 }
 
 // bindAgain creates the user's claim again, unless another client, for example the StatefulSet controller, has created
@@ -136,13 +136,13 @@ func (m *move) bindAgain(
 		case err != nil && !apierrors.IsAlreadyExists(err):
 			return outcome{}, fmt.Errorf("creating the claim again: %w", err)
 		}
-		return waitFor(conflictDelay, "Waiting until the claim is bound to volume %s.", target.Name), nil
+		return waitFor(stepDelay, "Waiting until the claim is bound to volume %s.", target.Name), nil
 	}
 	if complete := completed(claim, mark.Manifest); complete != nil {
 		if _, err := kit.Commit(ctx, m.Client, claim, complete); err != nil {
 			return outcome{}, fmt.Errorf("adding the labels and annotations of the replaced claim: %w", err)
 		}
-		return waitFor(conflictDelay, "Waiting until the claim is bound to volume %s.", target.Name), nil
+		return waitFor(stepDelay, "Waiting until the claim is bound to volume %s.", target.Name), nil
 	}
 	if claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName != target.Name {
 		if claim.Spec.VolumeName != "" && claim.Spec.VolumeName != target.Name {
