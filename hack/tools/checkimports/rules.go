@@ -105,7 +105,6 @@ var sides = []struct {
 	// peering, which are in consumer and provider.
 	{"controllers/consumer", []string{"controllers/link"}},
 	{"controllers/provider", []string{"controllers/link"}},
-	{"controllers/discovery", nil},
 	{"controllers/link", nil},
 	{"controllers/storage", nil},
 }
