@@ -101,9 +101,10 @@ func tunnelValues(t *testing.T, c *harness.Cluster) []string {
 		"network.nodeCIDRs={" + nodes.String() + "}",
 		nodeEndpoints(t, c),
 	}
+	// Without a value, each cluster allocates its external CIDRs from the pool.
 	if *layout == "three" {
 		values = append(values, "network.externalCIDRs={10.70.0.0/24}")
-	} // otherwise the cluster detects its CIDRs
+	}
 	return values
 }
 
