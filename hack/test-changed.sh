@@ -39,7 +39,7 @@ reach() {
     controllers/*services* | controllers/mcs/* | controllers/*serviceexport* | controllers/*replication* | \
       apiserver/reflection/*)
       echo verify integration services ;;
-    controllers/*peering* | controllers/*resources* | apiserver/identity/* | apiserver/quota/*)
+    controllers/*peering* | apiserver/identity/* | apiserver/quota/*)
       echo verify integration peering resilience ;;
     controllers/*offloading* | controllers/*shadow* | controllers/*pods* | apiserver/placement/* | apiserver/podspec/*)
       echo verify integration offloading resilience ;;

@@ -31,6 +31,7 @@ import (
 	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/provider/shadowpod"
+	"liqo.io/federation/controllers/storage/consumer"
 	"liqo.io/federation/controllers/storage/move"
 	"liqo.io/federation/controllers/storage/provider"
 )
@@ -75,11 +76,11 @@ func controllers() []Controller {
 		{Name: endpointslice.Name, Init: initShadowEndpointSlice},
 		{Name: serviceexport.Name, Init: initServiceExport},
 		{Name: provider.Name, Init: initShadowVolumeClaim},
-		{Name: "storage-provisioner", Init: initStorageProvisioner},
-		{Name: "storage-capacity", Init: initStorageCapacity},
-		{Name: "virtual-volume", Init: initVirtualVolume},
-		{Name: "storage-expansion", Init: initStorageExpansion},
-		{Name: "storage-release", Init: initStorageRelease},
+		{Name: consumer.ProvisionerName, Init: initStorageProvisioner},
+		{Name: consumer.CapacityName, Init: initStorageCapacity},
+		{Name: consumer.VirtualVolumesName, Init: initVirtualVolume},
+		{Name: consumer.ExpanderName, Init: initStorageExpansion},
+		{Name: consumer.ReleaserName, Init: initStorageRelease},
 		{Name: move.Name, Init: initVolumeMove},
 	}
 }
