@@ -41,6 +41,7 @@ import (
 	manager "liqo.io/federation/controllers/cmd/federation-controller-manager/app"
 	controllermetrics "liqo.io/federation/controllers/metrics"
 	"liqo.io/federation/controllers/storage/move"
+	"liqo.io/federation/controllers/storage/mover"
 	virtualkubelet "liqo.io/federation/controllers/virtualkubelet/app"
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/gateway"
@@ -61,7 +62,7 @@ The flags that every Kubernetes server has are listed without their text: it is 
 func TestEveryFlagValueAndMetricIsOnThePage(t *testing.T) {
 	var page bytes.Buffer
 	page.WriteString(intro)
-	for _, program := range programs() {
+	for _, program := range append(programs(), moverFlags()) {
 		fmt.Fprintf(&page, "\n## Flags of %s\n", program.Name())
 		flags(&page, program)
 		for _, sub := range program.Commands() {
@@ -89,13 +90,20 @@ func TestEveryFlagValueAndMetricIsOnThePage(t *testing.T) {
 	}
 }
 
-// programs returns the commands of all programs that have flags on the page.
+// programs returns the commands of all programs but federation-mover.
 func programs() []*cobra.Command {
 	ctx := context.Background()
 	return []*cobra.Command{
 		server.NewCommand(io.Discard), manager.NewCommand(ctx), virtualkubelet.NewCommand(ctx),
 		gateway.NewCommand(ctx), route.NewCommand(ctx),
 	}
+}
+
+// moverFlags returns a command with the flags of federation-mover, which parses its arguments without cobra.
+func moverFlags() *cobra.Command {
+	command := &cobra.Command{Use: "federation-mover"}
+	command.Flags().AddFlagSet(mover.Flags())
+	return command
 }
 
 func TestChartAndProgramsHaveOneVersion(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -92,33 +93,49 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Pass, "pass", PassPath,
 		"File of the receiver that starts the last pass once it contains the word "+PassFinal+".")
 	fs.StringVar(&o.State, "state", StatePath, "Directory for temporary files of this program.")
-	fs.StringVar(&o.Termination, "termination", TerminationPath, "File to which the last report is written.")
+	fs.StringVar(&o.Termination, "termination", TerminationPath,
+		"File to which the sender or receiver writes its final report.")
 	fs.StringVar(&o.Address, "address", fmt.Sprintf(":%d", Port),
 		"host:port at which the receiver listens, or to which the sender connects.")
 	fs.Int64Var(&o.Bandwidth, "bandwidth", 0,
 		"Maximum number of bytes that the sender transfers per second. 0 sets no limit.")
 	fs.BoolVar(&o.Full, "full", false,
-		"Compare the checksums of all files after the last pass, and not only of recently changed ones.")
+		"Compare the checksums of all files after the last pass, and not only of those that changed since the start of the "+
+			"pass before it.")
+}
+
+// modes are all modes of the program.
+var modes = []string{ModeReceive, ModeSend, ModeReady, modeConnect}
+
+// Flags returns the flags of all modes with their defaults.
+func Flags() *pflag.FlagSet { return new(Options).flags("") }
+
+// flags returns a set of flags that parses arguments of a mode into the options.
+func (o *Options) flags(mode string) *pflag.FlagSet {
+	flags := pflag.NewFlagSet(strings.TrimSpace(filepath.Base(Program)+" "+mode), pflag.ContinueOnError)
+	// Arguments after the host name are arguments for rsync.
+	flags.SetInterspersed(mode != modeConnect)
+	o.addFlags(flags)
+	return flags
 }
 
 // Run runs the mover in the mode that the first argument names, receive, send, ready or connect, with the flags in the
-// other arguments, until the mode completes or the context ends. It fails if the arguments are invalid or the mode
-// fails.
+// other arguments, until the mode completes or the context ends. With --help it prints the flags to the standard error
+// instead. It fails if the arguments are invalid or the mode fails.
 func Run(ctx context.Context, args []string) error {
-	if len(args) == 0 {
-		return errors.New("reading arguments: the first one must be receive or send")
-	}
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding the path of this program: %w", err)
 	}
-	mode, args := args[0], args[1:]
+	var mode string
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		mode, args = args[0], args[1:]
+	}
 	o := Options{program: program}
-	flags := pflag.NewFlagSet(mode, pflag.ContinueOnError)
-	// Arguments after the host name are arguments for rsync.
-	flags.SetInterspersed(mode != modeConnect)
-	o.addFlags(flags)
-	if err := flags.Parse(args); err != nil {
+	flags := o.flags(mode)
+	if err := flags.Parse(args); errors.Is(err, pflag.ErrHelp) {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("reading arguments: %w", nearest.FlagError(flags, err))
 	}
 	switch mode {
@@ -132,8 +149,17 @@ func Run(ctx context.Context, args []string) error {
 		_, err := os.Stat(o.readyFile())
 		return err
 	default:
-		return fmt.Errorf("reading arguments: %q is neither %s nor %s", mode, ModeReceive, ModeSend)
+		return unknownMode(mode)
 	}
+}
+
+// unknownMode returns an error with all modes and, if the mode is probably misspelt, the nearest of them.
+func unknownMode(mode string) error {
+	err := fmt.Errorf("reading arguments: the first one is %q: must be one of %s", mode, strings.Join(modes, ", "))
+	if name := nearest.Name(mode, modes); name != "" {
+		return fmt.Errorf("%w; did you mean %s?", err, name)
+	}
+	return err
 }
 
 // readyFile returns the path of a file that exists while the mover in this pod is ready.

@@ -612,3 +612,29 @@ func TestUnknownFlagNamesTheNearest(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+func TestUnknownModeNamesTheModes(t *testing.T) {
+	const known = ": must be one of receive, send, ready, connect"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{args: nil, want: `""` + known},
+		{args: []string{"--full"}, want: `""` + known},
+		{args: []string{"recieve"}, want: `"recieve"` + known + "; did you mean receive?"},
+		{args: []string{"copy"}, want: `"copy"` + known},
+	} {
+		err := Run(t.Context(), test.args)
+		if want := "reading arguments: the first one is " + test.want; err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", test.args, err, want)
+		}
+	}
+}
+
+func TestHelpSucceeds(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {ModeSend, "--help"}} {
+		if err := Run(t.Context(), args); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
