@@ -11,7 +11,10 @@ mkdir -p bin
 # Vale parses languages with a library in C.
 CGO_ENABLED=1 go build -C hack/tools/vale -o ../../../bin/vale github.com/vale-cli/vale/v3/cmd/vale
 
-mapfile -t files < <(git ls-files '*.go' '*.md' '*.yaml' '*.tpl' '*.txt' '*.sh' Makefile |
+# generated/ repeats the comments of API types, which are in the list. Lists of forbidden words, recorded data and
+# package-lock.json have no texts of the project.
+mapfile -t files < <(git ls-files '*.go' '*.md' '*.yaml' '*.yml' '*.tpl' '*.txt' '*.sh' '*.mjs' '*.conf' Makefile \
+  .ci/run artifacts/chart/values.schema.json hack/docs/package.json |
   grep -v -e '^generated/' -e '/testdata/' -e '/zz_generated' -e '/generated\.' -e '^hack/prose/')
 bin/vale --config hack/prose/vale.ini --output line "${files[@]}"
 
