@@ -71,7 +71,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 		return nil, fmt.Errorf("configuring admission: %w: check --admission-control-config-file", err)
 	}
 
-	advertisedCA, err := bundleOf(o.AdvertisedCAFile, in.config)
+	serverCA, err := bundleOf(o.ServerCAFile, in.config)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +92,8 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 		InvitationNamespace: o.InvitationNamespace,
 		ClusterName:         o.ClusterName,
 		ClusterID:           in.id,
-		AdvertisedServer:    o.AdvertisedServer,
-		AdvertisedCA:        advertisedCA,
+		Server:              o.Server,
+		ServerCA:            serverCA,
 		OwnCA:               ownCA,
 		Trust:               federation.PeeringTrust(o.Trust),
 		Pods:                o.Pods,

@@ -59,8 +59,8 @@ type Options struct {
 	// AllowEmptyStore permits a start with an empty store in a cluster that has namespaces of peerings,
 	// which are then deleted.
 	AllowEmptyStore bool
-	// Maintenance is the interval and the number of snapshots of the embedded etcd.
-	Maintenance storage.Maintenance
+	// Snapshots are the interval and the number of snapshots of the embedded etcd.
+	Snapshots storage.Snapshots
 
 	// Namespace is the installation namespace.
 	Namespace string
@@ -69,12 +69,12 @@ type Options struct {
 	InvitationNamespace string
 	// ClusterName is the name that the local cluster presents to its peers.
 	ClusterName string
-	// AdvertisedServer is the https URL in invitations at which consumers reach the local Kubernetes
+	// Server is the https URL in invitations at which consumers reach the local Kubernetes
 	// API. Empty permits only invitations with mode InBand.
-	AdvertisedServer string
-	// AdvertisedCAFile is the path of a PEM file with the certificate authorities of AdvertisedServer.
+	Server string
+	// ServerCAFile is the path of a PEM file with the certificate authorities of Server.
 	// Empty uses the certificate authorities of the local cluster.
-	AdvertisedCAFile string
+	ServerCAFile string
 
 	// Trust is the spec.trust of new ForeignClusters that specify none: Tenant or SameOwner.
 	Trust string
@@ -125,7 +125,7 @@ func New() *Options {
 
 	o := &Options{
 		DataDir:             DefaultDataDir,
-		Maintenance:         storage.Maintenance{SnapshotInterval: 6 * time.Hour, SnapshotRetain: 4},
+		Snapshots:           storage.Snapshots{Interval: 6 * time.Hour, Retain: 4},
 		Namespace:           defaultNamespace,
 		InvitationNamespace: defaultInvitationNamespace,
 		Trust:               string(v1alpha1.TrustTenant),
@@ -160,10 +160,10 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace,
 		"Namespace of the ServiceAccounts whose tokens invitations contain, and of the Secrets with the invitations of "+
 			"providers. It must have no other ServiceAccounts.")
-	fs.StringVar(&o.AdvertisedServer, "server", o.AdvertisedServer,
+	fs.StringVar(&o.Server, "server", o.Server,
 		"The https URL at which consumers reach the Kubernetes API of this cluster, for example "+
 			"https://api.example.com:6443. Invitations contain it. If empty, only in-band invitations can be created.")
-	fs.StringVar(&o.AdvertisedCAFile, "server-ca-file", o.AdvertisedCAFile,
+	fs.StringVar(&o.ServerCAFile, "server-ca-file", o.ServerCAFile,
 		"PEM file with the certificate authorities with which consumers verify --server. Empty uses the "+
 			"authorities with which pods verify the API server of this cluster.")
 	fs.StringVar(&o.Trust, "policy-trust", o.Trust,
@@ -201,10 +201,10 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Start with an empty store even if the cluster has namespaces of peerings, which usually means that the store "+
 			"was lost. "+
 			"These namespaces and the pods in them are deleted.")
-	fs.DurationVar(&o.Maintenance.SnapshotInterval, "etcd-snapshot-interval", o.Maintenance.SnapshotInterval,
+	fs.DurationVar(&o.Snapshots.Interval, "snapshots-interval", o.Snapshots.Interval,
 		"Time between two snapshots of the embedded etcd, in the directory snapshots of --data-dir. If "+
 			"0, no snapshots are taken.")
-	fs.IntVar(&o.Maintenance.SnapshotRetain, "etcd-snapshot-retain", o.Maintenance.SnapshotRetain,
+	fs.IntVar(&o.Snapshots.Retain, "snapshots-retain", o.Snapshots.Retain,
 		"Number of snapshots of the embedded etcd to keep; older ones are deleted.")
 	transport := &o.Etcd.StorageConfig.Transport
 	fs.StringSliceVar(&transport.ServerList, "etcd-servers", nil,

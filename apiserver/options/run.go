@@ -60,7 +60,7 @@ func (o *Options) Run(ctx context.Context) (err error) {
 		}
 	}()
 	storage.RegisterMetrics(legacyregistry.MustRegister)
-	maintenance.Go(func() { etcd.Maintain(ctx, o.Maintenance) })
+	maintenance.Go(func() { etcd.Maintain(ctx, o.Snapshots) })
 	return errors.Join(o.serve(ctx, in, true), died(ctx))
 }
 

@@ -23,7 +23,7 @@ import (
 // nodes.
 const maxClusterName = 40
 
-// minSnapshotInterval is the minimum of --etcd-snapshot-interval other than 0.
+// minSnapshotInterval is the minimum of --snapshots-interval other than 0.
 const minSnapshotInterval = time.Second
 
 // Validate returns all errors of the options. It reads the files that the options name, and sends no
@@ -71,16 +71,16 @@ func (o *Options) validateCluster() []error {
 		errs = append(errs, fmt.Errorf("--policy-trust %q: must be one of %v", o.Trust, trusts))
 	}
 	errs = append(errs, o.Pods.Validate()...)
-	if o.AdvertisedServer != "" {
-		if err := serverURL(o.AdvertisedServer); err != nil {
-			errs = append(errs, fmt.Errorf("--server %q: %w", o.AdvertisedServer, err))
+	if o.Server != "" {
+		if err := serverURL(o.Server); err != nil {
+			errs = append(errs, fmt.Errorf("--server %q: %w", o.Server, err))
 		}
 	}
-	if o.AdvertisedCAFile != "" {
-		if o.AdvertisedServer == "" {
+	if o.ServerCAFile != "" {
+		if o.Server == "" {
 			errs = append(errs, errors.New("--server-ca-file: requires --server"))
 		}
-		if _, err := cert.NewPool(o.AdvertisedCAFile); err != nil {
+		if _, err := cert.NewPool(o.ServerCAFile); err != nil {
 			errs = append(errs, fmt.Errorf("--server-ca-file: %w", err))
 		}
 	}
@@ -116,12 +116,12 @@ func (o *Options) validateStorage() []error {
 		if o.DataDir == "" {
 			errs = append(errs, errors.New("--data-dir: set a directory for the embedded etcd, or set --etcd-servers"))
 		}
-		if m := o.Maintenance; m.SnapshotInterval != 0 && m.SnapshotInterval < minSnapshotInterval {
-			errs = append(errs, fmt.Errorf("--etcd-snapshot-interval %s: must be 0 or at least %s", m.SnapshotInterval,
+		if interval := o.Snapshots.Interval; interval != 0 && interval < minSnapshotInterval {
+			errs = append(errs, fmt.Errorf("--snapshots-interval %s: must be 0 or at least %s", interval,
 				minSnapshotInterval))
 		}
-		if m := o.Maintenance; m.SnapshotRetain < 1 {
-			errs = append(errs, fmt.Errorf("--etcd-snapshot-retain %d: must be at least 1", m.SnapshotRetain))
+		if o.Snapshots.Retain < 1 {
+			errs = append(errs, fmt.Errorf("--snapshots-retain %d: must be at least 1", o.Snapshots.Retain))
 		}
 		if transport.TrustedCAFile != "" || transport.CertFile != "" || transport.KeyFile != "" {
 			errs = append(errs, errors.New("--etcd-cafile, --etcd-certfile and --etcd-keyfile: require --etcd-servers"))

@@ -29,23 +29,23 @@ const (
 	firstSnapshot = time.Minute
 )
 
-// Maintenance is the configuration of Maintain.
-type Maintenance struct {
-	// SnapshotInterval is the time between two snapshots. 0 means that no snapshots are taken.
-	SnapshotInterval time.Duration
-	// SnapshotRetain is the number of snapshots to keep. Older snapshots are deleted.
-	SnapshotRetain int
+// Snapshots configures the snapshots that Maintain takes.
+type Snapshots struct {
+	// Interval is the time between two snapshots. 0 means that no snapshots are taken.
+	Interval time.Duration
+	// Retain is the number of snapshots to keep. Older snapshots are deleted.
+	Retain int
 }
 
 // Maintain periodically takes snapshots and defragments the database, until ctx is done. It logs errors
 // and retries.
-func (e *Embedded) Maintain(ctx context.Context, m Maintenance) {
+func (e *Embedded) Maintain(ctx context.Context, s Snapshots) {
 	logger := klog.FromContext(ctx).WithName("maintenance")
 	defragment := time.NewTicker(defragmentInterval)
 	defer defragment.Stop()
 	var due <-chan time.Time
-	if m.SnapshotInterval > 0 {
-		due = time.After(e.untilSnapshot(m.SnapshotInterval, time.Now()))
+	if s.Interval > 0 {
+		due = time.After(e.untilSnapshot(s.Interval, time.Now()))
 	}
 	for {
 		select {
@@ -63,8 +63,8 @@ func (e *Embedded) Maintain(ctx context.Context, m Maintenance) {
 				logger.Info("Defragmented the database", "freedBytes", freed)
 			}
 		case now := <-due:
-			next := m.SnapshotInterval
-			if path, err := e.snapshotAndPrune(ctx, m.SnapshotRetain, now); err != nil {
+			next := s.Interval
+			if path, err := e.snapshotAndPrune(ctx, s.Retain, now); err != nil {
 				next = min(next, retryInterval)
 				logger.Error(err, "Unable to take a snapshot, will retry", "after", next)
 			} else {

@@ -113,7 +113,7 @@ func TestASnapshotTakenWhileOthersWriteIsRestoredAfterTheVolumeIsLost(t *testing
 
 func TestSnapshotsAreTakenBySchedule(t *testing.T) {
 	env := framework.Get(t)
-	server := env.StartServer(t, env.MakeDataDir(t), "--etcd-snapshot-interval=1s", "--etcd-snapshot-retain=2")
+	server := env.StartServer(t, env.MakeDataDir(t), "--snapshots-interval=1s", "--snapshots-retain=2")
 	paths := func(atLeast int) []string {
 		return retry(t, func() ([]string, error) {
 			paths, err := filepath.Glob(filepath.Join(server.DataDir, "snapshots", "*.db"))

@@ -76,9 +76,9 @@ type Reconciler struct {
 	Reserved  []string
 	// Networking applies to ForeignClusters that do not set spec.networking.
 	Networking v1alpha1.NetworkingMode
-	// RefusedEndpoints are CIDRs whose addresses are refused for pods on providers with networking Flat, in addition to
-	// the CIDRs in the ClusterInfo.
-	RefusedEndpoints []string
+	// RefusedEndpointCIDRs are CIDRs whose addresses are refused for pods on providers with networking Flat, in
+	// addition to the CIDRs in the ClusterInfo.
+	RefusedEndpointCIDRs []string
 	// VirtualKubelet has the settings of virtual kubelets.
 	VirtualKubelet VirtualKubelet
 

@@ -123,7 +123,7 @@ func TestVirtualKubeletHasTheRefusedCIDRs(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.RefusedEndpoints = test.refused
+			w.RefusedEndpointCIDRs = test.refused
 			deployment, err := w.newDeployment(w.virtual(), "milan")
 			if err != nil {
 				t.Fatal(err)
@@ -177,8 +177,8 @@ func TestKubeletHasTheURLOfTheConsumersAPIServer(t *testing.T) {
 			t.Errorf("%q has an address in tunnels without --consumer-api-server-through-tunnels", server)
 		}
 		if got := slices.Contains(arguments(server, address != ""),
-			"--consumer-api-server-through-tunnel"); got != (address != "") {
-			t.Errorf("%q: --consumer-api-server-through-tunnel is set: %t", server, got)
+			"--consumer-api-server-through-tunnels"); got != (address != "") {
+			t.Errorf("%q: --consumer-api-server-through-tunnels is set: %t", server, got)
 		}
 	}
 	for server, valid := range map[string]bool{"": true, "https://192.0.2.7:6443": true, "http://192.0.2.7": false} {

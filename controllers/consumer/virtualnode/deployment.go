@@ -165,15 +165,15 @@ func (r *Reconciler) newContainer(node *v1alpha1.VirtualNode, foreignCluster str
 	if limit := r.VirtualKubelet.MemoryLimit.Quantity; !limit.IsZero() {
 		container.Resources.Limits[corev1.ResourceMemory] = limit
 	}
-	if len(r.RefusedEndpoints) > 0 {
+	if len(r.RefusedEndpointCIDRs) > 0 {
 		container.Args = append(container.Args,
-			"--policy-refused-endpoint-cidrs="+strings.Join(r.RefusedEndpoints, ","))
+			"--policy-refused-endpoint-cidrs="+strings.Join(r.RefusedEndpointCIDRs, ","))
 	}
 	if r.VirtualKubelet.ConsumerAPIServer != "" {
 		container.Args = append(container.Args, "--consumer-api-server="+r.VirtualKubelet.ConsumerAPIServer)
 	}
 	if r.VirtualKubelet.ConsumerAPIServerThroughTunnels {
-		container.Args = append(container.Args, "--consumer-api-server-through-tunnel")
+		container.Args = append(container.Args, "--consumer-api-server-through-tunnels")
 	}
 	return container
 }

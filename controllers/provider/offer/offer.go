@@ -119,7 +119,7 @@ func (r *Reconciler) spec(fc *v1alpha1.ForeignCluster, resources corev1.Resource
 	return v1alpha1.ResourceOfferSpec{
 		ClusterID:           r.ClusterID,
 		Resources:           resources,
-		Labels:              merged(r.Policy.Labels, incoming.Labels),
+		Labels:              merged(r.Policy.ClusterLabels, incoming.Labels),
 		IngressClasses:      firstNonEmpty(incoming.IngressClasses, r.Policy.IngressClasses),
 		LoadBalancerClasses: firstNonEmpty(incoming.LoadBalancerClasses, r.Policy.LoadBalancerClasses),
 		ExternalVolumes:     r.Policy.externalVolumes(incoming),

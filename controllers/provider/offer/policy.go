@@ -40,15 +40,15 @@ type Policy struct {
 	// ChangePercent is the minimum change of a resource, in percent from 0 to 100, for which an
 	// existing offer is updated.
 	ChangePercent int
-	// Labels are set on the consumers' virtual nodes.
-	Labels map[string]string
+	// ClusterLabels are set on the consumers' virtual nodes.
+	ClusterLabels map[string]string
 	// StorageClasses, IngressClasses and LoadBalancerClasses are the classes that
 	// consumers' objects may name; the first of each is the default. Storage classes
 	// are offered only with a limit for requests.storage.
 	StorageClasses, IngressClasses, LoadBalancerClasses []string
-	// ExternalVolumeTypes and ExternalCSIDrivers are the volume types and CSI drivers of the volumes that
+	// ExternalVolumesTypes and ExternalVolumesCSIDrivers are the volume types and CSI drivers of the volumes that
 	// consumers' pods may mount without a claim. Empty means none.
-	ExternalVolumeTypes, ExternalCSIDrivers []string
+	ExternalVolumesTypes, ExternalVolumesCSIDrivers []string
 	// ReflectedKinds are the kinds, in addition to the built-in ones, that consumers may reflect, for
 	// example certificates.v1.cert-manager.io.
 	ReflectedKinds []string
@@ -98,11 +98,11 @@ const (
 	flagExternalNames    = "policy-external-names"
 )
 
-// flagExternalVolumeTypes and flagExternalCSIDrivers are the names of the flags that set
-// Policy.ExternalVolumeTypes and Policy.ExternalCSIDrivers.
+// flagExternalVolumesTypes and flagExternalVolumesCSIDrivers are the names of the flags that set
+// Policy.ExternalVolumesTypes and Policy.ExternalVolumesCSIDrivers.
 const (
-	flagExternalVolumeTypes = "policy-external-volumes-types"
-	flagExternalCSIDrivers  = "policy-external-volumes-csi-drivers"
+	flagExternalVolumesTypes      = "policy-external-volumes-types"
+	flagExternalVolumesCSIDrivers = "policy-external-volumes-csi-drivers"
 )
 
 // Kinds returns the parsed ReflectedKinds. Validate has reported invalid ones.
@@ -170,16 +170,16 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&p.AutoAccept, "policy-auto-accept", p.AutoAccept,
 		"Accept requests of invited consumers and offers of providers automatically. If false, an administrator must "+
 			"decide in spec.incomingPolicy and spec.outgoingPolicy of each ForeignCluster.")
-	fs.StringToStringVar(&p.Labels, "cluster-labels", p.Labels,
+	fs.StringToStringVar(&p.ClusterLabels, "cluster-labels", p.ClusterLabels,
 		"Labels of the virtual nodes that represent this cluster at consumers, for example topology.liqo.io/region=north.")
 	fs.StringSliceVar(&p.StorageClasses, "policy-storage-classes", p.StorageClasses,
 		"Storage classes that consumers' claims may use, the default first. They are offered only with requests.storage in "+
 			"--policy-limits.")
-	fs.StringSliceVar(&p.ExternalVolumeTypes, flagExternalVolumeTypes, p.ExternalVolumeTypes,
+	fs.StringSliceVar(&p.ExternalVolumesTypes, flagExternalVolumesTypes, p.ExternalVolumesTypes,
 		"Volume types that consumers' pods may mount without a claim: fc, iscsi or nfs. Empty offers none. "+
 			"spec.incomingPolicy.externalVolumes of a ForeignCluster overrides this flag and "+
 			"--policy-external-volumes-csi-drivers.")
-	fs.StringSliceVar(&p.ExternalCSIDrivers, flagExternalCSIDrivers, p.ExternalCSIDrivers,
+	fs.StringSliceVar(&p.ExternalVolumesCSIDrivers, flagExternalVolumesCSIDrivers, p.ExternalVolumesCSIDrivers,
 		"CSI drivers that inline volumes of consumers' pods may use, for example secrets-store.csi.k8s.io. "+
 			"Empty offers none.")
 	fs.StringSliceVar(&p.IngressClasses, "policy-ingress-classes", p.IngressClasses,

@@ -94,7 +94,7 @@ func TestOffersFollowThePolicyOfTheClusterAndOfTheConsumer(t *testing.T) {
 
 func TestForeignClusterOverridesThePolicy(t *testing.T) {
 	policy := DefaultPolicy()
-	policy.Labels = map[string]string{"topology.liqo.io/region": "north", "tier": "basic"}
+	policy.ClusterLabels = map[string]string{"topology.liqo.io/region": "north", "tier": "basic"}
 	policy.StorageClasses, policy.IngressClasses = []string{"slow"}, []string{"shared"}
 	policy.LoadBalancerClasses = []string{"example.com/shared"}
 	w := newWorld(t, policy)

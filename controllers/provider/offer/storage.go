@@ -57,7 +57,7 @@ func (r *Reconciler) withoutMissingClasses(ctx context.Context, offer *v1alpha1.
 func (p *Policy) externalVolumes(incoming *v1alpha1.IncomingPolicy) v1alpha1.ExternalVolumes {
 	external := incoming.ExternalVolumes
 	if len(external.Types) == 0 && len(external.CSIDrivers) == 0 {
-		external = v1alpha1.ExternalVolumes{Types: p.ExternalVolumeTypes, CSIDrivers: p.ExternalCSIDrivers}
+		external = v1alpha1.ExternalVolumes{Types: p.ExternalVolumesTypes, CSIDrivers: p.ExternalVolumesCSIDrivers}
 	}
 	return v1alpha1.ExternalVolumes{Types: slices.Clone(external.Types), CSIDrivers: slices.Clone(external.CSIDrivers)}
 }

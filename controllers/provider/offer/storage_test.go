@@ -123,7 +123,7 @@ func TestStorageClassesThatDoNotExistAreNotOffered(t *testing.T) {
 
 func TestExternalVolumesAreThoseOfTheForeignClusterOrOfThePolicy(t *testing.T) {
 	policy := DefaultPolicy()
-	policy.ExternalVolumeTypes, policy.ExternalCSIDrivers = []string{"nfs"}, []string{"secrets-store.csi.k8s.io"}
+	policy.ExternalVolumesTypes, policy.ExternalVolumesCSIDrivers = []string{"nfs"}, []string{"secrets-store.csi.k8s.io"}
 	w := newWorld(t, policy)
 	for _, test := range []struct{ incoming, want v1alpha1.ExternalVolumes }{
 		{v1alpha1.ExternalVolumes{}, v1alpha1.ExternalVolumes{Types: []string{"nfs"},
@@ -143,12 +143,13 @@ func TestStorageFlagsAreValidated(t *testing.T) {
 		change func(*Policy)
 		want   string
 	}{
-		"a path of the node": {func(p *Policy) { p.ExternalVolumeTypes = []string{"hostPath"} },
+		"a path of the node": {func(p *Policy) { p.ExternalVolumesTypes = []string{"hostPath"} },
 			"--policy-external-volumes-types"},
-		"a type twice": {func(p *Policy) { p.ExternalVolumeTypes = []string{"nfs", "nfs"} },
+		"a type twice": {func(p *Policy) { p.ExternalVolumesTypes = []string{"nfs", "nfs"} },
 			"--policy-external-volumes-types"},
-		"a driver of no name": {func(p *Policy) { p.ExternalCSIDrivers = []string{"a/b"} }, "--policy-external-volumes-csi-drivers"},
-		"this driver": {func(p *Policy) { p.ExternalCSIDrivers = []string{"storage.liqo.io"} },
+		"a driver of no name": {func(p *Policy) { p.ExternalVolumesCSIDrivers = []string{"a/b"} },
+			"--policy-external-volumes-csi-drivers"},
+		"this driver": {func(p *Policy) { p.ExternalVolumesCSIDrivers = []string{"storage.liqo.io"} },
 			"--policy-external-volumes-csi-drivers"},
 		"a class of no name": {func(p *Policy) { p.Limits = map[string]string{"A." + fastStorage: "1"} }, "--policy-limits"},
 	} {

@@ -47,7 +47,7 @@ func (p *Policy) Validate() []error {
 		}
 	}
 	for flag, labels := range map[string]map[string]string{
-		"--cluster-labels": p.Labels, "--policy-node-selector": p.NodeSelector,
+		"--cluster-labels": p.ClusterLabels, "--policy-node-selector": p.NodeSelector,
 	} {
 		for key, value := range labels {
 			problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
@@ -137,7 +137,8 @@ func (p *Policy) validatePatterns() []error {
 	return append(errs, p.PodFlags.Validate()...)
 }
 
-// validateExternalVolumes returns an error for each invalid entry of ExternalVolumeTypes and ExternalCSIDrivers.
+// validateExternalVolumes returns an error for each invalid entry of ExternalVolumesTypes and
+// ExternalVolumesCSIDrivers.
 func (p *Policy) validateExternalVolumes() []error {
 	var errs []error
 	for _, flag := range []struct {
@@ -145,8 +146,8 @@ func (p *Policy) validateExternalVolumes() []error {
 		values []string
 		check  func(string, *field.Path) field.ErrorList
 	}{
-		{flagExternalVolumeTypes, p.ExternalVolumeTypes, federationvalidation.ExternalVolumeType},
-		{flagExternalCSIDrivers, p.ExternalCSIDrivers, federationvalidation.CSIDriver},
+		{flagExternalVolumesTypes, p.ExternalVolumesTypes, federationvalidation.ExternalVolumeType},
+		{flagExternalVolumesCSIDrivers, p.ExternalVolumesCSIDrivers, federationvalidation.CSIDriver},
 	} {
 		if most := federationvalidation.MaxExternalVolumes; len(flag.values) > most {
 			errs = append(errs, fmt.Errorf("--%s: %d names are more than %d", flag.name, len(flag.values), most))

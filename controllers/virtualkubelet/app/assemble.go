@@ -72,7 +72,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	warnings := pods.NewWarnings()
 	k.network = &pods.Network{
 		VirtualNode: k.informers.virtualNode, ClusterInfo: k.informers.clusterInfo, Mapped: k.informers.mapped,
-		Refused: options.refusedEndpoints(),
+		Refused: options.refusedEndpointCIDRs(),
 	}
 	k.node = node.New(node.Config{
 		Provider: options.ForeignCluster, Address: options.NodeIP, Port: options.Port,
@@ -118,8 +118,8 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		Local: clients.core, Remote: clients.remote, Lister: k.informers.pods.Lister(), Namespaces: k.namespaces,
 		Recorder: recorder, Metrics: own.pods, Clock: clock.RealClock{}, Warnings: warnings,
 		Patch: k.informers.patch, Network: k.network, Reachable: k.node.Reachable,
-		APIAccessAllowed: k.informers.apiAccessAllowed, ConsumerAPIThroughTunnel: options.ConsumerAPIServerThroughTunnel,
-		Audience: clients.audience, OfferedNode: k.informers.offeredNode,
+		ConsumerAPIServerThroughTunnels: options.ConsumerAPIServerThroughTunnels,
+		APIAccessAllowed:                k.informers.apiAccessAllowed, Audience: clients.audience, OfferedNode: k.informers.offeredNode,
 	})
 	return k, k.informers.start(ctx, handlers{
 		pods:        k.pods.LocalEvents(),
@@ -128,7 +128,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		nodeGone:    k.node.Rewrite,
 		clusterInfo: k.clusterInfoChanged,
 		mapped: func(address string) {
-			if options.ConsumerAPIServerThroughTunnel && sameAddress(address, api.Host) {
+			if options.ConsumerAPIServerThroughTunnels && sameAddress(address, api.Host) {
 				k.pods.EnqueueAll()
 			}
 			k.mirror.EnqueueEndpoints(address)

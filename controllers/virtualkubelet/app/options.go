@@ -21,8 +21,8 @@ import (
 
 const (
 	defaultPort = 10250
-	// flagRefusedEndpoints is the name of the flag that sets Options.RefusedEndpoints.
-	flagRefusedEndpoints = "policy-refused-endpoint-cidrs"
+	// flagRefusedEndpointCIDRs is the name of the flag that sets Options.RefusedEndpointCIDRs.
+	flagRefusedEndpointCIDRs = "policy-refused-endpoint-cidrs"
 )
 
 // Options are the flags of a virtual kubelet.
@@ -51,12 +51,12 @@ type Options struct {
 	// ConsumerAPIServer is the URL, https://host:port, at which remote pods reach the consumer's API server; empty means
 	// that they cannot reach it and receive no tokens.
 	ConsumerAPIServer string
-	// ConsumerAPIServerThroughTunnel means that remote pods reach the IP address in ConsumerAPIServer only through the
+	// ConsumerAPIServerThroughTunnels means that remote pods reach the IP address in ConsumerAPIServer only through the
 	// tunnel, at the address that an AddressMapping maps it to.
-	ConsumerAPIServerThroughTunnel bool
-	// RefusedEndpoints are CIDRs whose addresses are refused if the provider reports them for remote pods, in addition to
-	// the CIDRs that netmap.NewAddressFilter reads from the ClusterInfo. They have no effect with a tunnel.
-	RefusedEndpoints []string
+	ConsumerAPIServerThroughTunnels bool
+	// RefusedEndpointCIDRs are CIDRs whose addresses are refused if the provider reports them for remote pods, in
+	// addition to the CIDRs that netmap.NewAddressFilter reads from the ClusterInfo. They have no effect with a tunnel.
+	RefusedEndpointCIDRs []string
 	// Profiling enables /debug/pprof on the kubelet API.
 	Profiling bool
 	// Dial opens connections to the provider. Nil means the dialer of package remote, which refuses the addresses that
@@ -120,15 +120,15 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"If empty, they cannot reach it and get no tokens of their ServiceAccounts.",
 	)
 	flags.BoolVar(
-		&o.ConsumerAPIServerThroughTunnel,
-		"consumer-api-server-through-tunnel",
-		o.ConsumerAPIServerThroughTunnel,
+		&o.ConsumerAPIServerThroughTunnels,
+		"consumer-api-server-through-tunnels",
+		o.ConsumerAPIServerThroughTunnels,
 		"Let pods on the provider reach --consumer-api-server through the tunnel, at the address in its AddressMapping.",
 	)
 	flags.StringSliceVar(
-		&o.RefusedEndpoints,
-		flagRefusedEndpoints,
-		o.RefusedEndpoints,
+		&o.RefusedEndpointCIDRs,
+		flagRefusedEndpointCIDRs,
+		o.RefusedEndpointCIDRs,
 		"CIDRs in which addresses that the provider reports for pods are refused, in addition to the ranges of "+
 			"nodes, pods, Services and API servers in ClusterInfo local, except ranges of pods whose source is Pod. "+
 			"They have no effect with networking None or Tunnel.",
@@ -182,22 +182,23 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--consumer-api-server: %w", err))
 	}
 	_, err = netip.ParseAddr(api.Host)
-	if o.ConsumerAPIServerThroughTunnel && (err != nil || o.InstallationNamespace == "") {
-		errs = append(errs, errors.New("--consumer-api-server-through-tunnel requires --consumer-api-server with an IP "+
+	if o.ConsumerAPIServerThroughTunnels && (err != nil || o.InstallationNamespace == "") {
+		errs = append(errs, errors.New("--consumer-api-server-through-tunnels requires --consumer-api-server with an IP "+
 			"address, and --installation-namespace"))
 	}
-	for _, cidr := range o.RefusedEndpoints {
+	for _, cidr := range o.RefusedEndpointCIDRs {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
-			errs = append(errs, fmt.Errorf("--%s %q: must be a CIDR, for example 10.96.0.0/12", flagRefusedEndpoints, cidr))
+			errs = append(errs, fmt.Errorf("--%s %q: must be a CIDR, for example 10.96.0.0/12",
+				flagRefusedEndpointCIDRs, cidr))
 		}
 	}
 	return errs
 }
 
-// refusedEndpoints returns the parsed RefusedEndpoints. It omits invalid ones, which Validate reports.
-func (o *Options) refusedEndpoints() []netip.Prefix {
+// refusedEndpointCIDRs returns the parsed RefusedEndpointCIDRs. It omits invalid ones, which Validate reports.
+func (o *Options) refusedEndpointCIDRs() []netip.Prefix {
 	var prefixes []netip.Prefix
-	for _, cidr := range o.RefusedEndpoints {
+	for _, cidr := range o.RefusedEndpointCIDRs {
 		if prefix, err := netip.ParsePrefix(cidr); err == nil {
 			prefixes = append(prefixes, prefix)
 		}

@@ -50,17 +50,17 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 			want:   []string{"--installation-namespace"},
 		},
 		{name: "a tunnel to a server without an address", change: func(o *Options) {
-			o.ConsumerAPIServer, o.ConsumerAPIServerThroughTunnel, o.InstallationNamespace = "https://rome.example.org", true,
+			o.ConsumerAPIServer, o.ConsumerAPIServerThroughTunnels, o.InstallationNamespace = "https://rome.example.org", true,
 				"liqo"
-		}, want: []string{"--consumer-api-server-through-tunnel"}},
+		}, want: []string{"--consumer-api-server-through-tunnels"}},
 		{
 			name:   "no namespace for the address of the consumer's API server",
-			change: func(o *Options) { o.ConsumerAPIServer, o.ConsumerAPIServerThroughTunnel = "https://10.96.0.1", true },
-			want:   []string{"--consumer-api-server-through-tunnel"},
+			change: func(o *Options) { o.ConsumerAPIServer, o.ConsumerAPIServerThroughTunnels = "https://10.96.0.1", true },
+			want:   []string{"--consumer-api-server-through-tunnels"},
 		},
 		{
 			name:   "a refused address",
-			change: func(o *Options) { o.RefusedEndpoints = []string{"10.96.0.0/12", "10.96.0.1"} },
+			change: func(o *Options) { o.RefusedEndpointCIDRs = []string{"10.96.0.0/12", "10.96.0.1"} },
 			want:   []string{"--policy-refused-endpoint-cidrs"},
 		},
 		{name: "no identity", change: func(o *Options) { o.IdentityDir = "" }, want: []string{"--identity-dir"}},

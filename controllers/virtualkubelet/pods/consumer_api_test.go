@@ -34,7 +34,7 @@ func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 		"before the tunnel is agreed upon": {network: &v1alpha1.VirtualNodeNetwork{}, mapped: []string{"10.70.0.9"}},
 		"no tunnel":                        {want: "10.96.0.1"},
 		"not through the tunnel": {
-			network: mappedNetwork(), change: func(s *sender, _ *corev1.Pod) { s.ConsumerAPIThroughTunnel = false },
+			network: mappedNetwork(), change: func(s *sender, _ *corev1.Pod) { s.ConsumerAPIServerThroughTunnels = false },
 			want: "10.96.0.1",
 		},
 		"disabled by the pod": {network: mappedNetwork(), change: func(_ *sender, pod *corev1.Pod) {
@@ -51,7 +51,7 @@ func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 			pod := localPod("web")
 			local := kubefake.NewClientset(pod.DeepCopy())
 			vn := &v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{Network: test.network}}
-			s.Local, s.To.ConsumerAPI, s.ConsumerAPIThroughTunnel = local, translate.ConsumerAPI{
+			s.Local, s.To.ConsumerAPI, s.ConsumerAPIServerThroughTunnels = local, translate.ConsumerAPI{
 				Host: "10.96.0.1",
 				Port: "443",
 			}, true

@@ -103,9 +103,9 @@ type Config struct {
 	// APIAccessAllowed reports whether remote pods are currently permitted to use the consumer's API server; nil means
 	// always.
 	APIAccessAllowed func() bool
-	// ConsumerAPIThroughTunnel means that the provider reaches the consumer's API server at an address from an
+	// ConsumerAPIServerThroughTunnels means that the provider reaches the consumer's API server at an address from an
 	// AddressMapping.
-	ConsumerAPIThroughTunnel bool
+	ConsumerAPIServerThroughTunnels bool
 	// Audience is the audience of tokens for projected volumes that specify none. Empty means the API server's default.
 	Audience string
 	// OfferedNode returns the name of the provider's node that the virtual node represents, or empty if it represents the

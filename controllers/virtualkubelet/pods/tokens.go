@@ -90,7 +90,7 @@ func (c *Controller) destination() translate.Destination {
 // consumerAPIAddress returns the address at which the provider reaches the consumer's API server; false if the network
 // has no address for it yet.
 func (c *Controller) consumerAPIAddress(api translate.ConsumerAPI) (string, bool) {
-	if !c.ConsumerAPIThroughTunnel || api.Host == "" {
+	if !c.ConsumerAPIServerThroughTunnels || api.Host == "" {
 		return api.Host, true
 	}
 	return c.Network.ToRemote(api.Host)

@@ -78,12 +78,12 @@ type StorageProvider struct {
 	ClusterName string
 	// ClusterID is the UID of the local cluster's namespace kube-system.
 	ClusterID string
-	// AdvertisedServer is the https URL of the local cluster's Kubernetes API in invitations. If empty, only in-band
+	// Server is the https URL of the local cluster's Kubernetes API in invitations. If empty, only in-band
 	// invitations can be issued.
-	AdvertisedServer string
-	// AdvertisedCA is the PEM-encoded CA bundle for the certificate of AdvertisedServer in invitations. If it is empty,
+	Server string
+	// ServerCA is the PEM-encoded CA bundle for the certificate of Server in invitations. If it is empty,
 	// the consumer uses the CA bundle of its system.
-	AdvertisedCA []byte
+	ServerCA []byte
 	// Trust is the spec.trust of new ForeignClusters that specify none.
 	Trust federation.PeeringTrust
 	// Pods are the limits for pods of consumers that the flags of this server set.
@@ -216,8 +216,8 @@ func (p StorageProvider) v1alpha1(
 		core.ServiceAccounts(p.InvitationNamespace), peeringtoken.Provider{
 			ClusterName: p.ClusterName,
 			ClusterID:   p.ClusterID,
-			Server:      p.AdvertisedServer,
-			CA:          p.AdvertisedCA,
+			Server:      p.Server,
+			CA:          p.ServerCA,
 			OwnCA:       p.OwnCA,
 		})
 	table.storages["placementreviews"] = placementreview.New(

@@ -26,7 +26,7 @@ func initClusterInfo(ctx context.Context, config *Config) error {
 	reconciler := &clusterinfo.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(),
 		Cluster: clusterinfo.Cluster{
-			ID: config.ClusterID, Name: options.ClusterName, Labels: options.Policy.Labels, Namespace: namespace,
+			ID: config.ClusterID, Name: options.ClusterName, Labels: options.Policy.ClusterLabels, Namespace: namespace,
 			Endpoints: options.Network.Endpoints,
 		},
 		Values: values, Events: config.Recorder(clusterinfo.Name), Clock: clock.RealClock{},

@@ -49,7 +49,7 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 	options.OrphanTTL = time.Second
 	options.VirtualKubelet.PullPolicy = "Sometimes"
 	options.Networking = "Round"
-	options.RefusedEndpoints = []string{"10.96.0.0/12", "10.96.0.1"}
+	options.RefusedEndpointCIDRs = []string{"10.96.0.0/12", "10.96.0.1"}
 	if errs := options.Validate(); len(errs) != 7 {
 		t.Errorf("%d errors: %v", len(errs), errs)
 	}

@@ -144,7 +144,7 @@ func initEndpointAddresses(ctx context.Context, config *Config) error {
 		return err
 	}
 	reconciler := &addresses.EndpointReconciler{
-		Addresses: shared, Events: config.Recorder(addresses.EndpointsName), Refused: config.Options.refusedEndpoints(),
+		Addresses: shared, Events: config.Recorder(addresses.EndpointsName), Refused: config.Options.refusedEndpointCIDRs(),
 	}
 	reconciler.Services = watches.NewServices(config.Kube, reconciler.Changes(), reconciler.Complete)
 	return reconciler.SetupWithManager(config.manager)

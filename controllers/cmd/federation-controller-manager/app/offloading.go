@@ -74,7 +74,7 @@ func initRemoteNamespace(ctx context.Context, config *Config) error {
 			Access:      v1alpha1.NetworkAccess(config.Options.Policy.NetworkAccess),
 			IngressFrom: config.Options.Policy.NetworkIngressFrom,
 			DNS:         config.Options.Policy.DNS(),
-			Refused:     config.Options.refusedEndpoints(),
+			Refused:     config.Options.refusedEndpointCIDRs(),
 			Namespace:   config.Options.Namespace,
 		},
 		Account: types.NamespacedName{Namespace: config.Options.Namespace, Name: config.Options.ServiceAccount},
@@ -106,7 +106,7 @@ func initShadowEndpointSlice(ctx context.Context, config *Config) error {
 	reconciler := &endpointslice.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
 		Network: endpointslice.Network{
-			Refused:    config.Options.refusedEndpoints(),
+			Refused:    config.Options.refusedEndpointCIDRs(),
 			Networking: v1alpha1.NetworkingMode(config.Options.Networking),
 			Namespace:  config.Options.Namespace,
 		},

@@ -73,10 +73,10 @@ type Options struct {
 	// NetworkReach selects the local pods that a peer reaches if its ForeignCluster sets no reach. Empty means Offloaded
 	// with trust Tenant, and All with SameOwner.
 	NetworkReach string
-	// RefusedEndpoints are CIDRs in which addresses that peers report are refused: addresses of endpoints of
+	// RefusedEndpointCIDRs are CIDRs in which addresses that peers report are refused: addresses of endpoints of
 	// consumers' Services and, with networking Flat, of pods on providers. In addition, remote pods that a
 	// NetworkPolicy isolates cannot reach these CIDRs, and local endpoints in them get no address for peers.
-	RefusedEndpoints []string
+	RefusedEndpointCIDRs []string
 	// Ranges are the CIDRs of the local cluster that an administrator configures. CIDRs that are not configured are
 	// detected.
 	Ranges clusterinfo.Values
@@ -169,7 +169,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Local pods that peers reach through tunnels, unless spec.reach of a ForeignCluster is set: Offloaded (pods that "+
 			"the peer offloaded, and endpoints of Services reflected or exported to it) or All. If empty, Offloaded "+
 			"with trust Tenant, and All with SameOwner.")
-	fs.StringSliceVar(&o.RefusedEndpoints, "policy-refused-endpoint-cidrs", o.RefusedEndpoints,
+	fs.StringSliceVar(&o.RefusedEndpointCIDRs, "policy-refused-endpoint-cidrs", o.RefusedEndpointCIDRs,
 		"CIDRs in which addresses that peers report are refused: addresses of endpoints of consumers' Services and, if "+
 			"--networking or spec.networking of the ForeignCluster is Flat, addresses of pods on providers. They are refused "+
 			"in addition to the ranges of nodes, pods, Services and API servers in ClusterInfo local. Set the ranges that it "+
@@ -226,7 +226,7 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.Ranges.Validate()...)
 	errs = append(errs, o.Network.Validate()...)
 	errs = append(errs, o.ControlProxy.Validate()...)
-	for _, cidr := range o.RefusedEndpoints {
+	for _, cidr := range o.RefusedEndpointCIDRs {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
 			errs = append(errs, fmt.Errorf("--policy-refused-endpoint-cidrs %q: must be a CIDR, for example 10.96.0.0/12", cidr))
 		}
@@ -253,10 +253,10 @@ func (o *Options) installation() trust.Installation {
 	}
 }
 
-// refusedEndpoints returns the parsed RefusedEndpoints. It omits invalid ones, which Validate reports.
-func (o *Options) refusedEndpoints() []netip.Prefix {
+// refusedEndpointCIDRs returns the parsed RefusedEndpointCIDRs. It omits invalid ones, which Validate reports.
+func (o *Options) refusedEndpointCIDRs() []netip.Prefix {
 	var prefixes []netip.Prefix
-	for _, cidr := range o.RefusedEndpoints {
+	for _, cidr := range o.RefusedEndpointCIDRs {
 		if prefix, err := netip.ParsePrefix(cidr); err == nil {
 			prefixes = append(prefixes, prefix)
 		}

@@ -55,11 +55,11 @@ func initVirtualNode(ctx context.Context, config *Config) error {
 	reconciler := &virtualnode.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Pods: config.nodePods, Kinds: config.servedKinds(),
 		Clock: clock.RealClock{}, ClusterID: config.ClusterID, ClusterName: config.Options.ClusterName,
-		Namespace:        config.Options.Namespace,
-		Reserved:         []string{config.Options.Namespace, config.Options.InvitationNamespace},
-		Networking:       v1alpha1.NetworkingMode(config.Options.Networking),
-		RefusedEndpoints: config.Options.RefusedEndpoints,
-		VirtualKubelet:   config.Options.VirtualKubelet,
+		Namespace:            config.Options.Namespace,
+		Reserved:             []string{config.Options.Namespace, config.Options.InvitationNamespace},
+		Networking:           v1alpha1.NetworkingMode(config.Options.Networking),
+		RefusedEndpointCIDRs: config.Options.RefusedEndpointCIDRs,
+		VirtualKubelet:       config.Options.VirtualKubelet,
 	}
 	return reconciler.SetupWithManager(manager)
 }

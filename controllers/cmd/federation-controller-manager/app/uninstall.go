@@ -51,8 +51,8 @@ type uninstaller struct {
 	out     io.Writer
 	// namespace is the namespace of the installation.
 	namespace string
-	// storageClass is the name of the virtual StorageClass, and storageNamespace has its CSIStorageCapacities.
-	storageClass, storageNamespace string
+	// storageClassName is the name of the virtual StorageClass, and storageNamespace has its CSIStorageCapacities.
+	storageClassName, storageNamespace string
 	// force ends all peerings and offloadings. deadline is the maximum time to wait for peers.
 	force    bool
 	deadline time.Duration
@@ -64,7 +64,7 @@ type uninstaller struct {
 func newUninstallCommand() *cobra.Command {
 	var kubeconfig string
 	u := &uninstaller{
-		namespace: "liqo", storageClass: "liqo", storageNamespace: "liqo-storage", deadline: 2 * time.Minute,
+		namespace: "liqo", storageClassName: "liqo", storageNamespace: "liqo-storage", deadline: 2 * time.Minute,
 		apiTimeout: apiTimeout, cleanUpTimeout: cleanUpTimeout, interval: uninstallInterval,
 	}
 	cmd := &cobra.Command{
@@ -96,7 +96,7 @@ func newUninstallCommand() *cobra.Command {
 	flags.StringVar(&kubeconfig, "kubeconfig", kubeconfig, kubeconfigHelp)
 	flags.StringVar(&u.namespace, "namespace", u.namespace,
 		"Installation namespace, in which the keys of the gateway are deleted.")
-	flags.StringVar(&u.storageClass, "storage-class", u.storageClass, "Name of the virtual StorageClass.")
+	flags.StringVar(&u.storageClassName, "storage-class-name", u.storageClassName, "Name of the virtual StorageClass.")
 	flags.StringVar(&u.storageNamespace, "storage-namespace", u.storageNamespace,
 		"Namespace of the CSIStorageCapacities of the virtual StorageClass.")
 	flags.BoolVar(&u.force, "force", u.force,
@@ -139,7 +139,7 @@ func (u *uninstaller) run(ctx context.Context) error {
 // removeRest deletes the virtual StorageClass, and the finalizers of volumes, so that they remain usable after the
 // uninstallation (see consumer.HandBack), and deletes the keys of the gateway.
 func (u *uninstaller) removeRest(ctx context.Context) error {
-	if err := consumer.HandBack(ctx, u.volumes, u.storageClass, u.storageNamespace); err != nil {
+	if err := consumer.HandBack(ctx, u.volumes, u.storageClassName, u.storageNamespace); err != nil {
 		return fmt.Errorf("%w: uninstall again, or leave the volumes with `helm uninstall --no-hooks`", err)
 	}
 	return u.removeKeys(ctx)
