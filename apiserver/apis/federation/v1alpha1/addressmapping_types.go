@@ -49,9 +49,9 @@ type AddressMappingSpec struct {
 	// +optional
 	Mapped string `json:"mapped,omitempty" protobuf:"bytes,5,opt,name=mapped"`
 	// ports are the ports of address that the peer may connect to, at most 32. They are required
-	// together with address, and forbidden together with cidr. They can be empty, which permits all
-	// ports, if address is a pod that runs on another peer, or if version v0.1.0 created the object. A
-	// change does not affect established connections.
+	// together with address, and forbidden together with cidr. Empty permits all ports, and is
+	// possible only if address is the address of a pod on another peer, or if version v0.1.0 created
+	// the object. A change does not affect established connections.
 	// +optional
 	// +listType=atomic
 	Ports []AddressMappingPort `json:"ports,omitempty" protobuf:"bytes,6,rep,name=ports"`

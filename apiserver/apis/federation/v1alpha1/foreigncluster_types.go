@@ -48,7 +48,7 @@ const (
 // ForeignClusterSpec is the desired state of the outgoing and the incoming peering with one peer.
 type ForeignClusterSpec struct {
 	// clusterID is the UID of the namespace kube-system of the peer. If it is empty, the
-	// controllers set it to the ID of the cluster that answers at server. It is required with mode
+	// controllers set it to the ID of the cluster that responds at server. It is required with mode
 	// InBand, and cannot change once it is set.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty" protobuf:"bytes,1,opt,name=clusterID"`
@@ -128,11 +128,11 @@ type ForeignClusterSpec struct {
 	// none, which has the effect of SameOwner.
 	// +optional
 	Trust PeeringTrust `json:"trust,omitempty" protobuf:"bytes,16,opt,name=trust,casttype=PeeringTrust"`
-	// reach selects to which local pods the peer may open connections through the tunnel. Whatever it
-	// is, the peer may reply to connections of local pods, and reaches the addresses of the
-	// AddressMappings for it. Each cluster selects the reach of its peer independently. If empty, the
-	// value network.reach of the installation is used. If that is empty, too, it is Offloaded with
-	// trust Tenant, and All with trust SameOwner.
+	// reach selects to which local pods the peer may open connections through the tunnel. With every
+	// value, the peer may reply to connections of local pods, and may connect to the endpoints that
+	// AddressMappings expose to it. Each cluster selects the reach of its peer independently. If
+	// empty, the value network.reach of the installation is used. If that is empty, too, it is
+	// Offloaded with trust Tenant, and All with trust SameOwner.
 	// +optional
 	Reach ReachMode `json:"reach,omitempty" protobuf:"bytes,17,opt,name=reach,casttype=ReachMode"`
 	// keepCIDRs select the CIDRs of the peer that are not remapped if they are free in the local
@@ -326,9 +326,10 @@ type ForeignClusterStatus struct {
 	// +optional
 	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty" protobuf:"varint,5,opt,name=latencyMicroseconds"`
 	// authentication is the state of the identity of the local cluster at the peer for the outgoing
-	// peering, and of the identity of the peer at the local cluster for the incoming peering. It is
-	// Established if each enabled peering has its identity, and otherwise the state of the missing
-	// identity: for the outgoing peering if both are missing. Without an enabled peering it is None.
+	// peering, and of the identity of the peer at the local cluster for the incoming peering. Without
+	// an enabled peering it is None. It is Established if each enabled peering has its identity.
+	// Otherwise it is the state of the missing identity; if both are missing, of the identity for the
+	// outgoing peering.
 	// +optional
 	Authentication PeeringPhase `json:"authentication,omitempty" protobuf:"bytes,6,opt,name=authentication,casttype=PeeringPhase"`
 	// peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the

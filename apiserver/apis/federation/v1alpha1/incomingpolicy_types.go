@@ -69,7 +69,8 @@ type IncomingPolicy struct {
 	// remoteNamespaces are the names that the consumer may select for its remote namespaces, each with
 	// at most one *, which stands for any characters, for example team-a-*. Names that the mapping
 	// DefaultName generates are permitted in addition, and names of system namespaces never. A name
-	// that is also a suffix of host names, for example dev, is permitted only by an entry without *.
+	// that is a top-level domain, for example dev, is permitted only by an entry without *, because
+	// pods could resolve host names in this domain to Services of the namespace.
 	// At most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is
 	// empty, too, trust Tenant permits no other names, and trust SameOwner any.
 	// +optional
@@ -107,8 +108,8 @@ type IncomingPolicy struct {
 	// is 20 with trust Tenant, and unlimited with trust SameOwner.
 	// +optional
 	MaxRemoteNamespaces *int32 `json:"maxRemoteNamespaces,omitempty" protobuf:"varint,17,opt,name=maxRemoteNamespaces"`
-	// refusedPods determines what happens to running pods of the consumer that the limits in pods no
-	// longer permit, after a change of these limits or of spec.trust. The default is Keep.
+	// refusedPods determines what happens to running pods of the consumer that exceed the limits in
+	// the field pods after a change of these limits or of spec.trust. The default is Keep.
 	// +optional
 	RefusedPods RefusedPodsPolicy `json:"refusedPods,omitempty" protobuf:"bytes,18,opt,name=refusedPods,casttype=RefusedPodsPolicy"`
 }
@@ -132,9 +133,9 @@ type NetworkAccess string
 const (
 	// NetworkIsolated permits connections between pods in the remote namespaces of the consumer,
 	// between these pods and the consumer's cluster, from the namespaces in the value
-	// policy.network.ingressFrom, to DNS servers, and to addresses outside of the provider. Of the
-	// latter, link-local addresses, metadata services of clouds, addresses of other peers, and the
-	// CIDRs in the value policy.refusedEndpointCIDRs are not permitted. The controllers create a
+	// policy.network.ingressFrom, to DNS servers, and to addresses outside of the provider, except
+	// link-local addresses, metadata services of clouds, addresses of other peers, and the CIDRs in
+	// the value policy.refusedEndpointCIDRs. The controllers create a
 	// NetworkPolicy with these rules in each remote namespace; the network plugin of the provider must
 	// enforce it.
 	NetworkIsolated NetworkAccess = "Isolated"

@@ -88,7 +88,7 @@ type ResourceRequestStatus struct {
 	// phase is the state of the request.
 	// +optional
 	Phase NegotiationPhase `json:"phase,omitempty" protobuf:"bytes,1,opt,name=phase,casttype=NegotiationPhase"`
-	// observedGeneration is the generation of the spec that was answered.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,2,opt,name=observedGeneration"`
 	// offerName is the name of the ResourceOffer that the controllers of the provider created for
@@ -243,7 +243,7 @@ type ResourceOfferStatus struct {
 	// phase is the state of the offer.
 	// +optional
 	Phase NegotiationPhase `json:"phase,omitempty" protobuf:"bytes,1,opt,name=phase,casttype=NegotiationPhase"`
-	// observedGeneration is the generation of the spec that was answered.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,2,opt,name=observedGeneration"`
 	// conditions contain Accepted, which is True while the consumer accepts the offer, and False

@@ -76,7 +76,7 @@ const BackendWireGuard NetworkBackend = "WireGuard"
 
 // NetworkConfigStatus is the decision of the peer about a NetworkConfig.
 type NetworkConfigStatus struct {
-	// observedGeneration is the generation of the spec that was answered.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
 	// cidrs are podCIDRs and externalCIDRs, each with the CIDR that the peer remaps it to. CIDRs of

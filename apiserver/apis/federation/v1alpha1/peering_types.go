@@ -36,7 +36,7 @@ type PeeringSpec struct {
 	// +optional
 	Outgoing PeeringIntent `json:"outgoing,omitempty" protobuf:"bytes,1,opt,name=outgoing,casttype=PeeringIntent"`
 	// clusterID is the UID of the namespace kube-system of the peer. If it is empty, the
-	// controllers set it to the ID of the cluster that answers at server. It is required with mode
+	// controllers set it to the ID of the cluster that responds at server. It is required with mode
 	// InBand, and cannot change once it is set.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty" protobuf:"bytes,2,opt,name=clusterID"`
