@@ -18036,7 +18036,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are the ports of address that the peer may connect to, at most 32. They are required together with address, and forbidden together with cidr. They can be empty, which permits all ports, if address is a pod that runs on another peer, or if version v0.1.0 created the object. A change does not affect established connections.",
+							Description: "ports are the ports of address that the peer may connect to, at most 32. They are required together with address, and forbidden together with cidr. Empty permits all ports, and is possible only if address is the address of a pod on another peer, or if version v0.1.0 created the object. A change does not affect established connections.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18790,7 +18790,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the UID of the namespace kube-system of the peer. If it is empty, the controllers set it to the ID of the cluster that answers at server. It is required with mode InBand, and cannot change once it is set.",
+							Description: "clusterID is the UID of the namespace kube-system of the peer. If it is empty, the controllers set it to the ID of the cluster that responds at server. It is required with mode InBand, and cannot change once it is set.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18913,7 +18913,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"reach": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reach selects to which local pods the peer may open connections through the tunnel. Whatever it is, the peer may reply to connections of local pods, and reaches the addresses of the AddressMappings for it. Each cluster selects the reach of its peer independently. If empty, the value network.reach of the installation is used. If that is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.\n\nPossible enum values:\n - `\"All\"` permits connections of the peer to all local pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
+							Description: "reach selects to which local pods the peer may open connections through the tunnel. With every value, the peer may reply to connections of local pods, and may connect to the endpoints that AddressMappings expose to it. Each cluster selects the reach of its peer independently. If empty, the value network.reach of the installation is used. If that is empty, too, it is Offloaded with trust Tenant, and All with trust SameOwner.\n\nPossible enum values:\n - `\"All\"` permits connections of the peer to all local pods.\n - `\"Offloaded\"` permits connections to pods that the peer offloaded, and to pods that are endpoints of Services reflected or exported to the peer.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"All", "Offloaded"},
@@ -18993,7 +18993,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"authentication": {
 						SchemaProps: spec.SchemaProps{
-							Description: "authentication is the state of the identity of the local cluster at the peer for the outgoing peering, and of the identity of the peer at the local cluster for the incoming peering. It is Established if each enabled peering has its identity, and otherwise the state of the missing identity: for the outgoing peering if both are missing. Without an enabled peering it is None.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that this aspect of the peering, for example its networking, is being removed.\n - `\"Error\"` means that this aspect of the peering cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that this aspect of the peering is established.\n - `\"None\"` means that this aspect of the peering is disabled and completely removed.\n - `\"Pending\"` means that this aspect of the peering is being established.",
+							Description: "authentication is the state of the identity of the local cluster at the peer for the outgoing peering, and of the identity of the peer at the local cluster for the incoming peering. Without an enabled peering it is None. It is Established if each enabled peering has its identity. Otherwise it is the state of the missing identity; if both are missing, of the identity for the outgoing peering.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused the peering.\n - `\"Disconnecting\"` means that this aspect of the peering, for example its networking, is being removed.\n - `\"Error\"` means that this aspect of the peering cannot be established before an administrator makes a change; the message of the condition for the aspect describes the change.\n - `\"Established\"` means that this aspect of the peering is established.\n - `\"None\"` means that this aspect of the peering is disabled and completely removed.\n - `\"Pending\"` means that this aspect of the peering is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -19446,7 +19446,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "remoteNamespaces are the names that the consumer may select for its remote namespaces, each with at most one *, which stands for any characters, for example team-a-*. Names that the mapping DefaultName generates are permitted in addition, and names of system namespaces never. A name that is also a suffix of host names, for example dev, is permitted only by an entry without *. At most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is empty, too, trust Tenant permits no other names, and trust SameOwner any.",
+							Description: "remoteNamespaces are the names that the consumer may select for its remote namespaces, each with at most one *, which stands for any characters, for example team-a-*. Names that the mapping DefaultName generates are permitted in addition, and names of system namespaces never. A name that is a top-level domain, for example dev, is permitted only by an entry without *, because pods could resolve host names in this domain to Services of the namespace. At most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is empty, too, trust Tenant permits no other names, and trust SameOwner any.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19500,7 +19500,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"network": {
 						SchemaProps: spec.SchemaProps{
-							Description: "network selects the permitted connections to and from pods of the consumer. If empty, the value policy.network.access of the installation is used. If that is empty, too, network is Isolated with trust Tenant, and Open with trust SameOwner.\n\nPossible enum values:\n - `\"Isolated\"` permits connections between pods in the remote namespaces of the consumer, between these pods and the consumer's cluster, from the namespaces in the value policy.network.ingressFrom, to DNS servers, and to addresses outside of the provider. Of the latter, link-local addresses, metadata services of clouds, addresses of other peers, and the CIDRs in the value policy.refusedEndpointCIDRs are not permitted. The controllers create a NetworkPolicy with these rules in each remote namespace; the network plugin of the provider must enforce it.\n - `\"Open\"` permits every connection that NetworkPolicies in the provider do not prevent.",
+							Description: "network selects the permitted connections to and from pods of the consumer. If empty, the value policy.network.access of the installation is used. If that is empty, too, network is Isolated with trust Tenant, and Open with trust SameOwner.\n\nPossible enum values:\n - `\"Isolated\"` permits connections between pods in the remote namespaces of the consumer, between these pods and the consumer's cluster, from the namespaces in the value policy.network.ingressFrom, to DNS servers, and to addresses outside of the provider, except link-local addresses, metadata services of clouds, addresses of other peers, and the CIDRs in the value policy.refusedEndpointCIDRs. The controllers create a NetworkPolicy with these rules in each remote namespace; the network plugin of the provider must enforce it.\n - `\"Open\"` permits every connection that NetworkPolicies in the provider do not prevent.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Isolated", "Open"},
@@ -19515,7 +19515,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"refusedPods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "refusedPods determines what happens to running pods of the consumer that the limits in pods no longer permit, after a change of these limits or of spec.trust. The default is Keep.\n\nPossible enum values:\n - `\"Evict\"` evicts the pods, within their PodDisruptionBudgets on the provider.\n - `\"Keep\"` lets the pods run until the consumer deletes them.",
+							Description: "refusedPods determines what happens to running pods of the consumer that exceed the limits in the field pods after a change of these limits or of spec.trust. The default is Keep.\n\nPossible enum values:\n - `\"Evict\"` evicts the pods, within their PodDisruptionBudgets on the provider.\n - `\"Keep\"` lets the pods run until the consumer deletes them.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Evict", "Keep"},
@@ -20851,7 +20851,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigStatus(ref common.Re
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that was answered.",
+							Description: "observedGeneration is the generation of the spec that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -21635,7 +21635,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 					},
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the UID of the namespace kube-system of the peer. If it is empty, the controllers set it to the ID of the cluster that answers at server. It is required with mode InBand, and cannot change once it is set.",
+							Description: "clusterID is the UID of the namespace kube-system of the peer. If it is empty, the controllers set it to the ID of the cluster that responds at server. It is required with mode InBand, and cannot change once it is set.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -22655,7 +22655,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferStatus(ref common.Re
 					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that was answered.",
+							Description: "observedGeneration is the generation of the spec that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -22880,7 +22880,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that was answered.",
+							Description: "observedGeneration is the generation of the spec that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},

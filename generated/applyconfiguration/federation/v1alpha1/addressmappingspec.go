@@ -27,9 +27,9 @@ type AddressMappingSpecApplyConfiguration struct {
 	// in use, reserved or not in the pool.
 	Mapped *string `json:"mapped,omitempty"`
 	// ports are the ports of address that the peer may connect to, at most 32. They are required
-	// together with address, and forbidden together with cidr. They can be empty, which permits all
-	// ports, if address is a pod that runs on another peer, or if version v0.1.0 created the object. A
-	// change does not affect established connections.
+	// together with address, and forbidden together with cidr. Empty permits all ports, and is
+	// possible only if address is the address of a pod on another peer, or if version v0.1.0 created
+	// the object. A change does not affect established connections.
 	Ports []AddressMappingPortApplyConfiguration `json:"ports,omitempty"`
 	// remap maps cidr to a different CIDR even if cidr is free. The default is false. It is forbidden
 	// together with address.

@@ -16,7 +16,7 @@ import (
 // ForeignClusterSpec is the desired state of the outgoing and the incoming peering with one peer.
 type ForeignClusterSpecApplyConfiguration struct {
 	// clusterID is the UID of the namespace kube-system of the peer. If it is empty, the
-	// controllers set it to the ID of the cluster that answers at server. It is required with mode
+	// controllers set it to the ID of the cluster that responds at server. It is required with mode
 	// InBand, and cannot change once it is set.
 	ClusterID *string `json:"clusterID,omitempty"`
 	// outgoing enables the peering in which the local cluster is the consumer; it requires server.
@@ -80,11 +80,11 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// installation. An update cannot remove it. Only ForeignClusters that version v0.1.0 created have
 	// none, which has the effect of SameOwner.
 	Trust *federationv1alpha1.PeeringTrust `json:"trust,omitempty"`
-	// reach selects to which local pods the peer may open connections through the tunnel. Whatever it
-	// is, the peer may reply to connections of local pods, and reaches the addresses of the
-	// AddressMappings for it. Each cluster selects the reach of its peer independently. If empty, the
-	// value network.reach of the installation is used. If that is empty, too, it is Offloaded with
-	// trust Tenant, and All with trust SameOwner.
+	// reach selects to which local pods the peer may open connections through the tunnel. With every
+	// value, the peer may reply to connections of local pods, and may connect to the endpoints that
+	// AddressMappings expose to it. Each cluster selects the reach of its peer independently. If
+	// empty, the value network.reach of the installation is used. If that is empty, too, it is
+	// Offloaded with trust Tenant, and All with trust SameOwner.
 	Reach *federationv1alpha1.ReachMode `json:"reach,omitempty"`
 	// keepCIDRs select the CIDRs of the peer that are not remapped if they are free in the local
 	// cluster: those that lie within an entry of this list. All other CIDRs of the peer are remapped

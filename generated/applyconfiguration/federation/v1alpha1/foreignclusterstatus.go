@@ -30,9 +30,10 @@ type ForeignClusterStatusApplyConfiguration struct {
 	// microseconds. It is 0 while the tunnel is not connected.
 	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
 	// authentication is the state of the identity of the local cluster at the peer for the outgoing
-	// peering, and of the identity of the peer at the local cluster for the incoming peering. It is
-	// Established if each enabled peering has its identity, and otherwise the state of the missing
-	// identity: for the outgoing peering if both are missing. Without an enabled peering it is None.
+	// peering, and of the identity of the peer at the local cluster for the incoming peering. Without
+	// an enabled peering it is None. It is Established if each enabled peering has its identity.
+	// Otherwise it is the state of the missing identity; if both are missing, of the identity for the
+	// outgoing peering.
 	Authentication *federationv1alpha1.PeeringPhase `json:"authentication,omitempty"`
 	// peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the
 	// provider. Empty without an outgoing peering.

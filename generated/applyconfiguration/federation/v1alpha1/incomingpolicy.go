@@ -62,7 +62,8 @@ type IncomingPolicyApplyConfiguration struct {
 	// remoteNamespaces are the names that the consumer may select for its remote namespaces, each with
 	// at most one *, which stands for any characters, for example team-a-*. Names that the mapping
 	// DefaultName generates are permitted in addition, and names of system namespaces never. A name
-	// that is also a suffix of host names, for example dev, is permitted only by an entry without *.
+	// that is a top-level domain, for example dev, is permitted only by an entry without *, because
+	// pods could resolve host names in this domain to Services of the namespace.
 	// At most 64. If empty, the value policy.remoteNamespaces of the installation is used. If that is
 	// empty, too, trust Tenant permits no other names, and trust SameOwner any.
 	RemoteNamespaces []string `json:"remoteNamespaces,omitempty"`
@@ -92,8 +93,8 @@ type IncomingPolicyApplyConfiguration struct {
 	// empty, the value policy.maxRemoteNamespaces of the installation is used. If that is empty, too, it
 	// is 20 with trust Tenant, and unlimited with trust SameOwner.
 	MaxRemoteNamespaces *int32 `json:"maxRemoteNamespaces,omitempty"`
-	// refusedPods determines what happens to running pods of the consumer that the limits in pods no
-	// longer permit, after a change of these limits or of spec.trust. The default is Keep.
+	// refusedPods determines what happens to running pods of the consumer that exceed the limits in
+	// the field pods after a change of these limits or of spec.trust. The default is Keep.
 	RefusedPods *federationv1alpha1.RefusedPodsPolicy `json:"refusedPods,omitempty"`
 }
 

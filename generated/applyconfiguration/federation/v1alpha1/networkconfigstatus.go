@@ -14,7 +14,7 @@ import (
 //
 // NetworkConfigStatus is the decision of the peer about a NetworkConfig.
 type NetworkConfigStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec that was answered.
+	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// cidrs are podCIDRs and externalCIDRs, each with the CIDR that the peer remaps it to. CIDRs of
 	// an address family that pods of the peer do not use are left out.

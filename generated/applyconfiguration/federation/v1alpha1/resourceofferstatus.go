@@ -17,7 +17,7 @@ import (
 type ResourceOfferStatusApplyConfiguration struct {
 	// phase is the state of the offer.
 	Phase *federationv1alpha1.NegotiationPhase `json:"phase,omitempty"`
-	// observedGeneration is the generation of the spec that was answered.
+	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions contain Accepted, which is True while the consumer accepts the offer, and False
 	// while it refuses the offer or has not decided.

@@ -17,7 +17,7 @@ import (
 type ResourceRequestStatusApplyConfiguration struct {
 	// phase is the state of the request.
 	Phase *federationv1alpha1.NegotiationPhase `json:"phase,omitempty"`
-	// observedGeneration is the generation of the spec that was answered.
+	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// offerName is the name of the ResourceOffer that the controllers of the provider created for
 	// the request, in the same namespace. Empty without an offer. The controllers of the consumer
