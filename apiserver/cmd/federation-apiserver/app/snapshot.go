@@ -40,7 +40,7 @@ func newSnapshotCommand(out io.Writer) *cobra.Command {
 			return storage.WriteSnapshot(cmd.Context(), dir, out)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", dir, "--data-dir of the running API server.")
+	cmd.Flags().StringVar(&dir, "data-dir", dir, "Data directory of the running API server: the value of its --data-dir.")
 	return cmd
 }
 
