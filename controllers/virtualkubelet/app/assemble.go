@@ -119,7 +119,8 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		Recorder: recorder, Metrics: own.pods, Clock: clock.RealClock{}, Warnings: warnings,
 		Patch: k.informers.patch, Network: k.network, Reachable: k.node.Reachable,
 		ConsumerAPIServerThroughTunnels: options.ConsumerAPIServerThroughTunnels,
-		APIAccessAllowed:                k.informers.apiAccessAllowed, Audience: clients.audience, OfferedNode: k.informers.offeredNode,
+		APIAccessAllowed:                k.informers.apiAccessAllowed, Audience: clients.audience,
+		OfferedNode: k.informers.offeredNode,
 	})
 	return k, k.informers.start(ctx, handlers{
 		pods:        k.pods.LocalEvents(),
