@@ -26,15 +26,15 @@ demo: packages ## Peer two real clusters, and run pods of one on the other; CLUS
 	@hack/demo.sh
 
 .PHONY: test
-test: ## Run all checks and tests that a change must pass: verify, unit, netns, integration, e2e.
-	@for part in verify test-unit '--jobs=2 test-netns test-integration' test-e2e; do \
+test: ## Run the checks and tests that a change must pass: verify, unit, netns, integration, e2e without long steps.
+	@for part in verify '--jobs=3 test-integration test-unit test-netns' 'test-e2e SHORT=1'; do \
 	  start=$$SECONDS; \
 	  $(MAKE) $$part; \
 	  echo "make $$part: $$((SECONDS - start)) seconds"; \
 	done
 
 # The parts of the long tests. A part takes at most an hour on 2 cores.
-PART ?= test properties layouts three chaos storage moves demo bench
+PART ?= e2e properties layouts three chaos storage moves demo bench
 
 .PHONY: test-full
 test-full: packages images samples ## Run the long tests; PART="chaos moves" selects parts, RESUME=1 skips what has succeeded.
@@ -102,8 +102,8 @@ test-netns: packages ## Test the network agents with a real kernel, in network n
 	  go tool test2json -t -p ./test/netns unshare --net --mount bin/netns.test -test.v=test2json -test.timeout=20m
 
 .PHONY: test-e2e
-test-e2e: packages images ## Test peered clusters, with injected failures; GROUP=network,storage selects groups.
-	@hack/test-e2e.sh $(if $(GROUP),-groups=$(GROUP))
+test-e2e: packages images ## Test peered clusters, with injected failures; GROUP=network,storage selects groups, SHORT=1 omits long steps.
+	@hack/test-e2e.sh $(if $(GROUP),-groups=$(GROUP)) $(if $(SHORT),-short)
 
 .PHONY: bench
 bench: packages images ## Measure offloaded pods, the API, volumes and the tunnel in comparison with plain Kubernetes.

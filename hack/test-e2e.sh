@@ -4,6 +4,7 @@
 
 # Runs the end-to-end tests on two clusters of their own. Arguments are passed to go test:
 #   -groups=network,storage  runs these groups, in this order
+#   -short                   omits long steps
 #   -layout=three            uses three clusters, a hub and two leaves
 # Environment:
 #   E2E_KEEP=1     keeps the clusters, and reuses them in the next run

@@ -35,6 +35,8 @@ type step struct {
 	// this run has no such snapshot, the clusters are brought to that state first. Empty means that
 	// the step compares nothing.
 	since state
+	// long is true for a step that takes about a minute or more. -short omits these steps.
+	long bool
 }
 
 // groups returns the groups of the selected layout, in the order that changes the state of the
@@ -68,7 +70,7 @@ func groups() []stepGroup {
 }
 
 var installSteps = []step{
-	{name: "TwoReplicasOnAnExternalEtcd", from: bare, run: twoReplicasOnAnExternalEtcd},
+	{name: "TwoReplicasOnAnExternalEtcd", long: true, from: bare, run: twoReplicasOnAnExternalEtcd},
 	{name: "InstallsOnBothClusters", from: bare, leaves: installed, run: func(t *testing.T) { reaches(t, installed) }},
 	{name: "ClustersFollowThePages", from: installed, run: func(t *testing.T) { runsThePage(t, rome, "playground.md") }},
 	{name: "RefusesBadInput", from: installed, run: refusesBadInput},
@@ -90,11 +92,11 @@ var peeringSteps = []step{
 	{name: "OffersExtendedResources", from: peered, run: offersExtendedResources},
 	{name: "OffersNodeByNode", from: peered, run: offersNodeByNode},
 	{name: "OffersFollowThePages", from: peered, run: offersFollowThePages},
-	{name: "PeersBothWays", from: peered, run: peersBothWays},
+	{name: "PeersBothWays", long: true, from: peered, run: peersBothWays},
 	{name: "TokenNeverLogged", from: peered, since: installed, run: tokenNeverLogged},
 	{name: "UnpeeringLeavesNothing", from: peered, since: installed, leaves: installed, run: unpeeringLeavesNothing},
-	{name: "ProviderPolicyDecides", from: peered, since: installed, run: providerPolicyDecides},
-	{name: "OrphansAreRemovedByTheProvider", from: peered, since: installed, leaves: installed,
+	{name: "ProviderPolicyDecides", long: true, from: peered, since: installed, run: providerPolicyDecides},
+	{name: "OrphansAreRemovedByTheProvider", long: true, from: peered, since: installed, leaves: installed,
 		run: orphansAreRemovedByTheProvider},
 }
 
@@ -128,7 +130,7 @@ var offloadingSteps = []step{
 		step{name: "VKDelegatesSAR", run: vkDelegatesSAR},
 		step{name: "ShadowPodCannotEscapeToNode", run: shadowPodCannotEscapeToNode},
 	)},
-	{name: "ScalesByUsage", from: peered, run: scalesByUsage},
+	{name: "ScalesByUsage", long: true, from: peered, run: scalesByUsage},
 	{name: "PatchesOffloadedPods", from: peered, run: patchesOffloadedPods},
 	{name: "PodsReachTheConsumersAPIServer", from: peered, run: podsReachTheConsumersAPIServer},
 	{name: "DrainsTheVirtualNode", from: peered, run: drainsTheVirtualNode},
@@ -153,7 +155,7 @@ var servicesSteps = []step{
 		step{name: "ExportsServices", run: exportsServices},
 		step{name: "RunsTheSampleShop", run: runsTheSampleShop},
 	)},
-	{name: "ReflectsOtherKinds", from: peered, run: reflectsOtherKinds},
+	{name: "ReflectsOtherKinds", long: true, from: peered, run: reflectsOtherKinds},
 	{name: "EndpointsFollowTheirServices", from: peered, run: endpointsFollowTheirServices},
 }
 
@@ -203,18 +205,18 @@ var networkSteps = []step{
 	{name: "TunnelsFollowThePages", from: joined, run: overTheTunnel(fabric.tunnelsFollowThePages)},
 	{name: "MapsNodeAddresses", from: joined, run: overTheTunnel(fabric.mapsNodeAddresses)},
 	{name: "MapsNonPodEndpoints", from: joined, run: overTheTunnel(fabric.mapsNonPodEndpoints)},
-	{name: "ConsumersAPIServerThroughTunnels", from: joined, run: consumersAPIServerThroughTunnels},
+	{name: "ConsumersAPIServerThroughTunnels", long: true, from: joined, run: consumersAPIServerThroughTunnels},
 	{name: "GatewaysFailOver", from: joined, run: overTheTunnel(fabric.gatewaysFailOver)},
-	{name: "ReachesGatewayByItsService", from: joined, run: overTheTunnel(fabric.reachesGatewayByItsService)},
+	{name: "ReachesGatewayByItsService", long: true, from: joined, run: overTheTunnel(fabric.reachesGatewayByItsService)},
 	{name: "TenantsAreIsolated", from: joined, run: overTheTunnel(fabric.tenantsAreIsolated)},
 	{name: "ProvidersReachEndpointsOnly", from: joined, run: overTheTunnel(fabric.providersReachEndpointsOnly)},
 	{name: "ProvidersReportAddressesOfTheirTunnel", from: joined,
 		run: overTheTunnel(fabric.providersReportAddressesOfTheirTunnel)},
-	{name: "ShopOverBothClusters", from: joined, run: overTheTunnel(fabric.shopOverBothClusters)},
-	{name: "RecoversFromFaults", from: joined, run: overTheTunnel(fabric.recoversFromFaults)},
+	{name: "ShopOverBothClusters", long: true, from: joined, run: overTheTunnel(fabric.shopOverBothClusters)},
+	{name: "RecoversFromFaults", long: true, from: joined, run: overTheTunnel(fabric.recoversFromFaults)},
 	{name: "LeavesNothingOnTheNodes", from: joined, since: peered, leaves: peered,
 		run: func(t *testing.T) { reaches(t, peered) }},
-	{name: "PeersInBand", from: installed, run: peersInBand},
+	{name: "PeersInBand", long: true, from: installed, run: peersInBand},
 }
 
 // policySteps do not need the product, and do not change the state of the clusters.
@@ -224,19 +226,19 @@ var policySteps = []step{
 
 // upgradeSteps end with clusters that are peered and run this version.
 var upgradeSteps = []step{
-	{name: "UpgradesAndRollsBack", from: installed, leaves: peered, run: upgradesAndRollsBack},
+	{name: "UpgradesAndRollsBack", long: true, from: installed, leaves: peered, run: upgradesAndRollsBack},
 }
 
 var resilienceSteps = []step{
-	{name: "ProviderNodeFails", from: peered, run: providerNodeFails},
-	{name: "ProviderUnreachableForAMinute", from: peered, run: providerUnreachableForAMinute},
-	{name: "VirtualNodeIsUnreachableForLong", from: peered, run: virtualNodeIsUnreachableForLong},
+	{name: "ProviderNodeFails", long: true, from: peered, run: providerNodeFails},
+	{name: "ProviderUnreachableForAMinute", long: true, from: peered, run: providerUnreachableForAMinute},
+	{name: "VirtualNodeIsUnreachableForLong", long: true, from: peered, run: virtualNodeIsUnreachableForLong},
 	{name: "KilledVirtualKubelet", from: peered, run: killedVirtualKubelet},
 	{name: "KilledControllerManager", from: peered, run: killedControllerManager},
 	{name: "KilledAPIServer", from: peered, run: killedAPIServer},
 	{name: "WritesOnlyHeartbeatsWhenIdle", from: peered, run: writesOnlyHeartbeatsWhenIdle},
-	{name: "RestoresTheStore", from: peered, run: restoresTheStore},
-	{name: "NamespaceDeletionResumesAfterOutage", from: peered, run: namespaceDeletionResumesAfterOutage},
+	{name: "RestoresTheStore", long: true, from: peered, run: restoresTheStore},
+	{name: "NamespaceDeletionResumesAfterOutage", long: true, from: peered, run: namespaceDeletionResumesAfterOutage},
 	{name: "TokenNeverLogged", from: peered, since: installed, run: tokenNeverLogged},
 }
 
@@ -252,10 +254,16 @@ var uninstallSteps = []step{
 	{name: "UninstallationLeavesNothing", from: peered, since: bare, leaves: bare, run: uninstallationLeavesNothing},
 }
 
-// chosen returns the groups that the flag -groups selects. It fails for an unknown name, and the
-// error has all names.
+// chosen returns the groups that the flag -groups selects. With -short it omits long steps, and groups
+// that have only such steps. It fails for an unknown name, and the error has all names.
 func chosen() ([]stepGroup, error) {
 	all := groups()
+	if testing.Short() {
+		for i := range all {
+			all[i].steps = slices.DeleteFunc(slices.Clone(all[i].steps), func(s step) bool { return s.long })
+		}
+		all = slices.DeleteFunc(all, func(g stepGroup) bool { return len(g.steps) == 0 })
+	}
 	if *chosenGroups == "" {
 		return all, nil
 	}
