@@ -20,8 +20,8 @@ func newSBOM() *cobra.Command {
 		Use:   "sbom --output FILE.spdx.json IMAGE.tar",
 		Short: "List the contents of a container image",
 		Long: `sbom writes a document in the format SPDX 2.3 with the Go modules of an image's program
-and the image's Debian packages. The time of the document is that of the environment
-variable SOURCE_DATE_EPOCH, in seconds since 1970, which is 0 by default.`,
+and the image's Debian packages. The environment variable SOURCE_DATE_EPOCH sets the time
+of the document, in seconds since 1970. The default is 0.`,
 		Example: "  playground sbom --output _output/federation-virtual-kubelet.spdx.json \\\n" +
 			"      _output/federation-virtual-kubelet.tar",
 		Args: use(cobra.ExactArgs(1)),
