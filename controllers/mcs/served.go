@@ -99,7 +99,7 @@ func (s *Served) update(ctx context.Context) error {
 		logger.Info("This cluster serves the Multi-Cluster Services API: exported Services are imported")
 	} else {
 		logger.Info("This cluster does not serve the Multi-Cluster Services API: no Service is exported or imported " +
-			"until its definitions are installed, see docs/install.md")
+			"until its CustomResourceDefinitions are installed, see docs/install.md")
 	}
 	return nil
 }

@@ -109,17 +109,17 @@ func (o *Options) Validate() []error {
 	var errs []error
 	for _, flag := range []struct{ name, value string }{{"node-name", o.NodeName}, {"namespace", o.Namespace}} {
 		if len(validation.IsDNS1123Subdomain(flag.value)) > 0 {
-			errs = append(errs, fmt.Errorf("--%s %q is not a valid object name", flag.name, flag.value))
+			errs = append(errs, fmt.Errorf("--%s %q: must be the name of an object", flag.name, flag.value))
 		}
 	}
 	if o.MTU != 0 && (o.MTU < 1280 || o.MTU > 65535) {
-		errs = append(errs, fmt.Errorf("--mtu %d is neither 0 nor between 1280 and 65535", o.MTU))
+		errs = append(errs, fmt.Errorf("--mtu %d: must be 0, or between 1280 and 65535", o.MTU))
 	}
 	if o.Port < 1 || o.Port > 65535 {
-		errs = append(errs, fmt.Errorf("--port %d is not between 1 and 65535", o.Port))
+		errs = append(errs, fmt.Errorf("--port %d: must be between 1 and 65535", o.Port))
 	}
 	if o.Resync < time.Second {
-		errs = append(errs, fmt.Errorf("--resync %s is less than a second", o.Resync))
+		errs = append(errs, fmt.Errorf("--resync %s: must be at least 1s", o.Resync))
 	}
 	if o.Listen != "" {
 		if err := loopback(o.Listen); err != nil {

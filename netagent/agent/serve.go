@@ -87,10 +87,10 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 func loopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("%q is not host:port: %w", address, err)
+		return fmt.Errorf("%q: must be host:port: %w", address, err)
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("%q is not a loopback address; other machines could reach it", address)
+		return fmt.Errorf("%q: must be a loopback address, which other machines cannot reach", address)
 	}
 	return nil
 }

@@ -103,16 +103,16 @@ func (o *Options) Validate() []error {
 	}
 	errs := o.Options.Validate()
 	if o.ControlPort < 0 || o.ControlPort > 65535 {
-		errs = append(errs, fmt.Errorf("--control-port %d is not between 0 and 65535", o.ControlPort))
+		errs = append(errs, fmt.Errorf("--control-port %d: must be between 0 and 65535", o.ControlPort))
 	}
 	if o.ControlPort != 0 && (o.CertificateFile == "" || o.KeyFile == "") {
-		errs = append(errs, errors.New("--control-port requires --control-cert-file and --control-key-file"))
+		errs = append(errs, errors.New("--control-port: requires --control-cert-file and --control-key-file"))
 	}
 	if _, _, err := net.SplitHostPort(o.APIServer); o.APIServer != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--api-server %q is not host:port", o.APIServer))
+		errs = append(errs, fmt.Errorf("--api-server %q: must be host:port", o.APIServer))
 	}
 	if o.ProbeInterval < 100*time.Millisecond {
-		errs = append(errs, fmt.Errorf("--probe-interval %s is less than 100ms", o.ProbeInterval))
+		errs = append(errs, fmt.Errorf("--probe-interval %s: must be at least 100ms", o.ProbeInterval))
 	}
 	if o.PrivateKeyFile == "" {
 		errs = append(errs, errors.New("--private-key-file is required"))

@@ -45,7 +45,7 @@ func (n *Namespace) Backend() (string, error) {
 func (n *Namespace) UseBackend(name string) error {
 	b := backend(name)
 	if b != nft && b != legacy {
-		return fmt.Errorf("iptables backend %q is neither %q nor %q", name, nft, legacy)
+		return fmt.Errorf("iptables backend %q: must be %q or %q", name, nft, legacy)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -138,7 +138,7 @@ func parseTraffic(r io.Reader) (map[model.PublicKey]Traffic, error) {
 func parseKey(value string, key []byte) error {
 	raw, err := hex.DecodeString(value)
 	if err != nil || copy(key, raw) != len(key) || len(raw) != len(key) {
-		return fmt.Errorf("not a key of %d bytes", len(key))
+		return fmt.Errorf("must be a key of %d bytes in hexadecimal", len(key))
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (p *ControlProxy) Validate() []error {
 		errs = append(errs, fmt.Errorf("--control-proxy %q: must be an https URL", p.URL))
 	}
 	if p.CAFile == "" || p.TokenFile == "" {
-		errs = append(errs, errors.New("--control-proxy requires --control-proxy-ca-file and --control-proxy-token-file"))
+		errs = append(errs, errors.New("--control-proxy: requires --control-proxy-ca-file and --control-proxy-token-file"))
 	}
 	return errs
 }

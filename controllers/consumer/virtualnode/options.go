@@ -82,7 +82,7 @@ func (v *VirtualKubelet) Validate() []error {
 		errs = append(errs, fmt.Errorf("--virtual-kubelet-memory-limit %s: must not be negative", &v.MemoryLimit.Quantity))
 	}
 	if strings.ContainsAny(v.Image, " \t\n") {
-		errs = append(errs, errors.New("--virtual-kubelet-image must not contain spaces"))
+		errs = append(errs, errors.New("--virtual-kubelet-image: must not contain spaces"))
 	}
 	if v.ConsumerAPIServer != "" {
 		if _, _, err := podspec.ConsumerAPIServer(v.ConsumerAPIServer); err != nil {
@@ -91,7 +91,7 @@ func (v *VirtualKubelet) Validate() []error {
 	}
 	if v.ConsumerAPIServerThroughTunnels && !v.ConsumerAPIServerAddress().IsValid() {
 		errs = append(errs, errors.New(
-			"--consumer-api-server-through-tunnels requires --consumer-api-server with an address, for example "+
+			"--consumer-api-server-through-tunnels: requires --consumer-api-server with an address, for example "+
 				"https://10.96.0.1:443: a name is resolved to the same address on both sides of a tunnel"))
 	}
 	return errs

@@ -35,7 +35,7 @@ func boundedSpec(spec any) error {
 		return err
 	}
 	if len(encoded) > maxSpec {
-		return fmt.Errorf("the spec has %d bytes, more than %d", len(encoded), maxSpec)
+		return fmt.Errorf("the spec has %d bytes, and must have at most %d", len(encoded), maxSpec)
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func (o offerPairs) replicate(
 	}
 	mirror := localSideOf(o.Replicator, key, o.empty())
 	if _, err := mirror.get(ctx, key.Name); apierrors.IsNotFound(err) && len(all) > maxOffers {
-		return 0, fmt.Errorf("replicating offer %s: the provider has %d offers, more than %d",
+		return 0, fmt.Errorf("replicating offer %s: the provider has %d offers, and must have at most %d",
 			remote.Text(key.Name), len(all), maxOffers)
 	}
 	original := remoteSide[*v1alpha1.ResourceOffer]{

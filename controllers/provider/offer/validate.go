@@ -65,7 +65,8 @@ func (p *Policy) Validate() []error {
 		errs = append(errs, fmt.Errorf("--policy-shape %q: must be one of %v", p.Shape, shapes))
 	}
 	if len(p.NodeLabels) > maxNodeLabels {
-		errs = append(errs, fmt.Errorf("--policy-node-labels: %d keys are more than %d", len(p.NodeLabels), maxNodeLabels))
+		errs = append(errs, fmt.Errorf("--policy-node-labels: must have at most %d keys, and has %d",
+			maxNodeLabels, len(p.NodeLabels)))
 	}
 	for _, key := range p.NodeLabels {
 		problems := validation.IsQualifiedName(key)
@@ -150,7 +151,8 @@ func (p *Policy) validateExternalVolumes() []error {
 		{flagExternalVolumesCSIDrivers, p.ExternalVolumesCSIDrivers, federationvalidation.CSIDriver},
 	} {
 		if most := federationvalidation.MaxExternalVolumes; len(flag.values) > most {
-			errs = append(errs, fmt.Errorf("--%s: %d names are more than %d", flag.name, len(flag.values), most))
+			errs = append(errs, fmt.Errorf("--%s: must have at most %d names, and has %d",
+				flag.name, most, len(flag.values)))
 		}
 		for i, value := range flag.values {
 			if slices.Contains(flag.values[:i], value) {

@@ -150,32 +150,32 @@ func (o *Options) Validate() []error {
 		{"foreign-cluster", o.ForeignCluster}, {"consumer-name", o.ConsumerName},
 	} {
 		if len(validation.IsDNS1123Subdomain(flag.value)) > 0 {
-			errs = append(errs, fmt.Errorf("--%s %q is not a valid name of an object", flag.name, flag.value))
+			errs = append(errs, fmt.Errorf("--%s %q: must be the name of an object", flag.name, flag.value))
 		}
 	}
 	if o.InstallationNamespace != "" && len(validation.IsDNS1123Label(o.InstallationNamespace)) > 0 {
 		errs = append(
-			errs, fmt.Errorf("--installation-namespace %q is not a valid name of a namespace", o.InstallationNamespace),
+			errs, fmt.Errorf("--installation-namespace %q: must be the name of a namespace", o.InstallationNamespace),
 		)
 	}
 	for _, flag := range []struct{ name, value string }{
 		{"cluster-id", o.ClusterID}, {"remote-cluster-id", o.RemoteClusterID},
 	} {
 		if flag.value == "" || len(validation.IsValidLabelValue(flag.value)) > 0 {
-			errs = append(errs, fmt.Errorf("--%s %q is not a valid id of a cluster", flag.name, flag.value))
+			errs = append(errs, fmt.Errorf("--%s %q: must be the ID of a cluster", flag.name, flag.value))
 		}
 	}
 	if net.ParseIP(o.NodeIP) == nil {
-		errs = append(errs, fmt.Errorf("--node-ip %q is not an IP address", o.NodeIP))
+		errs = append(errs, fmt.Errorf("--node-ip %q: must be an IP address", o.NodeIP))
 	}
 	if o.Port < 1 || o.Port > 65535 {
-		errs = append(errs, fmt.Errorf("--port %d is not between 1 and 65535", o.Port))
+		errs = append(errs, fmt.Errorf("--port %d: must be between 1 and 65535", o.Port))
 	}
 	if o.IdentityDir == "" {
-		errs = append(errs, errors.New("--identity-dir is missing"))
+		errs = append(errs, errors.New("--identity-dir is required"))
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
-		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file require each other"))
+		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file: must be set together"))
 	}
 	api, err := o.consumerAPI()
 	if err != nil {
@@ -183,7 +183,7 @@ func (o *Options) Validate() []error {
 	}
 	_, err = netip.ParseAddr(api.Host)
 	if o.ConsumerAPIServerThroughTunnels && (err != nil || o.InstallationNamespace == "") {
-		errs = append(errs, errors.New("--consumer-api-server-through-tunnels requires --consumer-api-server with an IP "+
+		errs = append(errs, errors.New("--consumer-api-server-through-tunnels: requires --consumer-api-server with an IP "+
 			"address, and --installation-namespace"))
 	}
 	for _, cidr := range o.RefusedEndpointCIDRs {

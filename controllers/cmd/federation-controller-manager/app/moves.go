@@ -51,7 +51,7 @@ func (m *Mover) Validate() []error {
 		errs = append(errs, fmt.Errorf("--mover-image-pull-policy %q: must be one of %v", m.PullPolicy, policies))
 	}
 	if strings.ContainsAny(m.Image, " \t\n") {
-		errs = append(errs, errors.New("--mover-image must not contain spaces"))
+		errs = append(errs, errors.New("--mover-image: must not contain spaces"))
 	}
 	return errs
 }
