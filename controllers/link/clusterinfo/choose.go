@@ -32,14 +32,14 @@ const (
 const (
 	// ReasonSourcesAgree means that detected ranges, values of the chart and ranges of tunnels are consistent.
 	ReasonSourcesAgree = "SourcesAgree"
-	// ReasonValueContradicted means that a value of the chart does not contain the ranges that are detected, or
-	// that an external CIDR overlaps ranges of pods. Correct or remove the value.
+	// ReasonValueContradicted means that a value of the chart does not contain the ranges that are detected, or an
+	// external CIDR overlaps ranges of pods. Correct or remove the value.
 	ReasonValueContradicted = "ValueContradicted"
 	// ReasonRangeTakenByPeer means that a detected or configured range overlaps a range by which a tunnel reaches a
 	// peer, and is not used until that tunnel is removed.
 	ReasonRangeTakenByPeer = "RangeTakenByPeer"
-	// ReasonSourcesDisagree means that two sources have different ranges of pods or Services, of which those of the
-	// less reliable source are not in use, but only reserved. Set network.podCIDRs if they are ranges of pods.
+	// ReasonSourcesDisagree means that two sources have different ranges of pods or Services. Those of the less
+	// reliable source are only reserved. If they are in use by pods, set network.podCIDRs.
 	ReasonSourcesDisagree = "SourcesDisagree"
 	// ReasonRangesRetained means that a range of pods that is no longer detected stays in use because a tunnel
 	// uses it. Set network.podCIDRs to the new ranges, or remove the tunnel.
@@ -172,8 +172,8 @@ func (c *choice) use(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.
 				"only reserved.",
 				by, list(chosen), use, source, list(others))
 		case len(chosen) > 0:
-			c.find(ReasonValueContradicted, "The value names %s for %s, and %s has %s; the former are in use, "+
-				"the latter only reserved.", list(chosen), use, source, list(others))
+			c.find(ReasonValueContradicted, "The chart's values have %s for %s, and %s has %s: the first ranges are in use, "+
+				"the second ones only reserved.", list(chosen), use, source, list(others))
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
 			values:  Values{PodCIDRs: []string{"10.0.0.0/16"}},
 			pods:    []string{"10.0.0.0/16 Value"}, reserved: []string{"10.244.0.0/16 Kubeadm", "10.244.0.0/24 Node"},
 			known: "True Configured", consistent: "False ValueContradicted",
-			says: []string{"The value names 10.0.0.0/16 for Pods, and Kubeadm has 10.244.0.0/16"},
+			says: []string{"The chart's values have 10.0.0.0/16 for Pods, and Kubeadm has 10.244.0.0/16"},
 		},
 		"a value that contains what is detected": {
 			objects: []client.Object{node("a", "10.244.0.0/24")}, values: Values{PodCIDRs: []string{"10.244.0.0/16"}},

@@ -23,7 +23,7 @@ import (
 
 const installation = "liqo"
 
-// world is a cluster with what its sources name.
+// world is a cluster with the objects from which ranges are detected.
 type world struct {
 	*Reconciler
 	t    *testing.T

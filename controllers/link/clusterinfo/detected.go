@@ -16,13 +16,13 @@ import (
 	"liqo.io/federation/apiserver/netmap"
 )
 
-// detected has the ranges that the sources have.
+// detected has the ranges of the local cluster that were read from its sources, for example from the CNI.
 type detected struct {
-	// ranges has the ranges by use and source.
+	// ranges maps the use and the source of ranges to the ranges.
 	ranges map[v1alpha1.ClusterRangeUse]map[v1alpha1.ClusterRangeSource][]netip.Prefix
-	// invalid has the texts in sources that parse rejects.
+	// invalid has the texts that parse rejects, and their sources.
 	invalid []invalidRange
-	// undecoded has the sources that cannot be decoded.
+	// undecoded has the sources whose configuration cannot be decoded.
 	undecoded []undecodedSource
 }
 
