@@ -9,9 +9,9 @@ import "k8s.io/component-base/metrics"
 type RefusalReason string
 
 const (
-	// RefusedByLimits means that a pod is beyond the limits for pods of its consumer.
+	// RefusedByLimits means that a pod exceeds the limits for pods of its consumer.
 	RefusedByLimits RefusalReason = "Limits"
-	// RefusedByOffer means that the consumer has no offer, or that its offers do not permit the object: for example, its
+	// RefusedByOffer means that the consumer has no offer, or its offers do not permit the object: for example, its
 	// quota is exceeded, or a storage class or type of external volume is not offered.
 	RefusedByOffer RefusalReason = "Offer"
 	// RefusedByName means that the consumer must not select the name of a remote namespace.

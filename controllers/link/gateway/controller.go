@@ -34,10 +34,10 @@ const Name = "gateway-service"
 
 // Reasons of events on the gateway's Service.
 const (
-	// ReasonUnreachable means that the Service has no endpoint for peers. See
+	// ReasonUnreachable means that the Service has no address at which peers can reach the gateway. See
 	// docs/network-reference.md#the-gateways-service.
 	ReasonUnreachable = "Unreachable"
-	// ReasonReachable means that the Service has endpoints again, or other ones than before.
+	// ReasonReachable means that the addresses at which peers can reach the gateway changed.
 	ReasonReachable = "Reachable"
 )
 
@@ -119,9 +119,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return kit.Result(0, err)
 }
 
-// active returns the node of the active gateway. If no gateway is active, it returns the node in slice, the
-// existing EndpointSlice, which is that of the last active gateway. It returns nil if slice has none either, or
-// if the Node does not exist.
+// active returns the node of the active gateway. If no gateway is active, it returns the node of the last active one,
+// which the existing EndpointSlice, slice, has. It returns nil if slice has none either, or if the Node does not exist.
 func (r *Reconciler) active(ctx context.Context, slice *discoveryv1.EndpointSlice) (*corev1.Node, error) {
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: r.Finder.Namespace, Name: v1alpha1.GatewayName}

@@ -28,8 +28,8 @@ const (
 	reasonReachable = "Reachable"
 	// reasonNoConsumer means that the incoming peering has ended.
 	reasonNoConsumer = "NoConsumer"
-	// reasonNoNetwork means that the networking of the provider's ForeignCluster is None, or that the clusters have
-	// not agreed on a tunnel. Set spec.networking of the ForeignCluster, and read its condition Networking.
+	// reasonNoNetwork means that networking of the provider's ForeignCluster is None, or the clusters have not agreed
+	// on a tunnel. Set spec.networking of the ForeignCluster, and read its condition Networking.
 	reasonNoNetwork = "NoNetwork"
 	// reasonHeartbeatExpired means that the consumer's heartbeat expired. Check the consumer's controller manager.
 	reasonHeartbeatExpired = "HeartbeatExpired"

@@ -25,8 +25,8 @@ const (
 	// ReasonVolumeClusterExcluded means that the NamespaceOffloading does not select the cluster that stores the data.
 	// Select the cluster, or move the data.
 	ReasonVolumeClusterExcluded = "VolumeClusterExcluded"
-	// ReasonVolumeClusterCordoned means that all virtual nodes of the provider that stores the data are cordoned, or that
-	// the provider offers no pods at the moment. Uncordon the nodes, or move the data.
+	// ReasonVolumeClusterCordoned means that the provider that stores the data offers no pods at the moment, or all its
+	// virtual nodes are cordoned. Uncordon the nodes, or move the data.
 	ReasonVolumeClusterCordoned = "VolumeClusterCordoned"
 )
 

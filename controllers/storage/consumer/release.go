@@ -27,8 +27,9 @@ const (
 	ReasonVolumeReleased = "VolumeReleased"
 	// ReasonVolumeDeleted means that the claim on the provider is deleted; the message has what happened to its data.
 	ReasonVolumeDeleted = "VolumeDeleted"
-	// ReasonVolumeFailedDelete means that the provider refuses the deletion or does not respond, which is retried, or
-	// that the volume handle is malformed. In the latter case, delete the data and then the finalizer of the volume.
+	// ReasonVolumeFailedDelete means that the provider refuses the deletion or does not respond, or the volume handle
+	// is malformed. The deletion is retried; if the handle is malformed, delete the data and then the finalizer of the
+	// volume.
 	ReasonVolumeFailedDelete = "VolumeFailedDelete"
 	// ReasonVolumeLeftBehind means that the data remains on the provider after the peering has ended or the namespace is
 	// no longer offloaded. The message names the namespace on the provider.
@@ -115,8 +116,8 @@ func heldByMove(pv *corev1.PersistentVolume) bool {
 	return marked || pv.Annotations[volume.LabelMove] != ""
 }
 
-// handBack restores the StorageClass that provisioned a local volume, and sets the reclaim policy that
-// wantedPolicy returns, in one patch. The driver of the StorageClass then deletes or retains the volume.
+// handBack restores the StorageClass that provisioned a local volume, and sets the reclaim policy that applies at its
+// release, in one patch. The driver of the StorageClass then deletes or retains the volume.
 func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if _, err := kit.Commit(ctx, r.Client, pv, handedBack(pv)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("restoring the StorageClass and the reclaim policy of volume %s: %w", pv.Name, err)
@@ -128,7 +129,7 @@ func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) er
 }
 
 // handedBack returns a copy of a volume without the finalizer. In the copy of a local volume, it sets the StorageClass
-// that provisioned the volume, and the reclaim policy that wantedPolicy returns.
+// that provisioned the volume, and the reclaim policy that applies at its release.
 func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	wanted := pv.DeepCopy()
 	if class, ok := pv.Annotations[volume.AnnotationStorageClass]; ok {

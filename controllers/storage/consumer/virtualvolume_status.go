@@ -36,8 +36,8 @@ const (
 	// ReasonProviderUnreachable means that the cluster that stores the data does not answer. See the conditions of the
 	// ForeignCluster.
 	ReasonProviderUnreachable = "ProviderUnreachable"
-	// ReasonProviderNotPeered means that the peering with the cluster that stores the data has ended, or that this
-	// cluster's identity was revoked. Peer with that cluster again.
+	// ReasonProviderNotPeered means that the peering with the cluster that stores the data has ended, or that cluster
+	// revoked the identity of this cluster. Peer with that cluster again.
 	ReasonProviderNotPeered = "ProviderNotPeered"
 )
 

@@ -28,8 +28,8 @@ const (
 	// reasonDeletionFailed means that the provisioner cannot delete the volume; the message is the
 	// provisioner's. Check the provisioner.
 	reasonDeletionFailed = "DeletionFailed"
-	// reasonRetained of an event on a ShadowVolumeClaim means that the claim is deleted, and that the volume
-	// that the message names is retained. Delete the volume if it is not needed.
+	// reasonRetained of an event on a ShadowVolumeClaim means that the claim is deleted and its volume, which the
+	// message names, is retained. Delete the volume if it is not needed.
 	reasonRetained = "VolumeRetained"
 )
 

@@ -27,7 +27,7 @@ const (
 	// of this cluster. The object on the provider is not changed. Delete or rename one of the two objects: the reflection
 	// is retried within half a minute.
 	ReasonReflectionConflict = "ReflectionConflict"
-	// ReasonReflectionRefused means that the object or its status is too large, or that an API server refuses it, for
+	// ReasonReflectionRefused means that the object or its status is too large, or an API server refuses it, for
 	// example by a policy or a quota. The message has the cause; the reflection is retried.
 	ReasonReflectionRefused = "ReflectionRefused"
 )
