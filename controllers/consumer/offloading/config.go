@@ -33,7 +33,7 @@ const (
 	// pollInterval is the time between two reconciles of a namespace that is being unoffloaded, or whose pods are
 	// not all cached yet.
 	pollInterval = time.Second
-	// settleTime is how long a reconcile is delayed after a pod changed, so that it handles further changes, too.
+	// settleTime is the delay of a reconcile after a pod changed, so that it handles further changes, too.
 	settleTime = 500 * time.Millisecond
 )
 

@@ -46,7 +46,7 @@ type Reconciler struct {
 	// evictions and unoffloaded have the back-off of refused evictions by the owner of the pod: evictions for
 	// misplaced pods, and unoffloaded for pods in namespaces that are being unoffloaded.
 	evictions, unoffloaded *flowcontrol.Backoff
-	// specs maps the name of a namespace to its seenSpec, which stranded uses.
+	// specs maps the name of a namespace to its seenSpec.
 	specs sync.Map
 }
 
@@ -84,8 +84,8 @@ var inPeerNamespace = predicate.NewPredicateFuncs(func(object client.Object) boo
 	return naming.IsPeerNamespace(object.GetNamespace())
 })
 
-// isVirtual selects virtual nodes of all providers. It cannot select those of one provider, because the VirtualNode
-// that names the provider of a Node may not be cached yet.
+// isVirtual selects the virtual nodes of all providers, because the VirtualNode that names the provider of a Node may
+// not be cached yet.
 var isVirtual = predicate.NewPredicateFuncs(func(node client.Object) bool {
 	return node.GetLabels()[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode
 })
@@ -122,7 +122,7 @@ func (r *Reconciler) allOffloadings(ctx context.Context, _ client.Object) []reco
 	return requests
 }
 
-// mapHandler enqueues the namespaces that changedNamespaces returns for an event of a NamespaceMap of this cluster.
+// mapHandler enqueues the namespaces whose entries in a NamespaceMap of this cluster changed.
 func (r *Reconciler) mapHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	changed := func(old, current client.Object, queue queue) {

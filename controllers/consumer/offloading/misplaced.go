@@ -60,14 +60,16 @@ type seenSpec struct {
 	uid        types.UID
 	generation int64
 	seen       time.Time
-	// none is the time of the last list of pods if it found no stranded pod, otherwise zero.
+	// none is the time of the last list of pods if it found no stranded pod, which waits for a node that only a
+	// previous spec allowed; otherwise zero.
 	none time.Time
-	// warned reports whether the last list found stranded pods while spec.enforcement was not Evict.
+	// warned reports whether the last list found stranded pods that are only reported, because spec.enforcement is not
+	// Evict.
 	warned bool
 }
 
-// stranded returns the pods that wait for a node that only a previous spec allowed, and the time after which to list
-// them again; zero means never. It reads the API server, because pods without a node are not watched. Until
+// stranded returns the stranded pods, which wait for a node that only a previous spec allowed, and the time after which
+// to list them again; zero means never. It reads the API server, because pods without a node are not watched. Until
 // strandedTime has passed since the spec was first observed, it lists them every strandedInterval; after that every
 // strandedTime, and only while the last list found some and spec.enforcement is not Evict, so that the condition
 // PodsInPlace reports them.

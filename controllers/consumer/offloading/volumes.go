@@ -34,7 +34,7 @@ const (
 // Volumes lists, moves, retains or deletes the data that providers store for claims of a namespace.
 type Volumes interface {
 	// Held returns the names of the claims of a namespace whose data a cluster stores, and the names of
-	// PersistentVolumes that keep data there without a claim.
+	// PersistentVolumes whose data it stores without a claim.
 	Held(ctx context.Context, namespace, cluster string) ([]string, error)
 	// Release starts to move, retain or delete the data that a cluster stores for a namespace, as
 	// spec.volumes.onUnoffload selects, and does not wait for the end. Held returns nothing once that is done for all
@@ -44,9 +44,8 @@ type Volumes interface {
 	Obstacles(namespace, cluster string) []string
 }
 
-// held returns the names that Volumes.Held returns: the remote namespace on the cluster is kept for the data of these
-// claims and PersistentVolumes. It returns none if the namespace is being deleted, because its claims are deleted
-// with it.
+// held returns the names of the claims and PersistentVolumes whose data a cluster stores, so that the remote namespace
+// on the cluster is kept. It returns none if the namespace is being deleted, because its claims are deleted with it.
 func (c *Config) held(ctx context.Context, namespace, cluster string) ([]string, error) {
 	if c.isDeleted(ctx, namespace) {
 		return nil, nil

@@ -38,7 +38,7 @@ const Name = "virtual-node"
 const (
 	// workers is the number of virtual nodes that are reconciled concurrently.
 	workers = 2
-	// settle is how long a reconcile is delayed after a pod changed, so that it handles further changes, too.
+	// settle is the delay of a reconcile after a pod changed, so that it handles further changes, too.
 	settle = time.Second
 )
 

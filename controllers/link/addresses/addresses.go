@@ -134,7 +134,7 @@ func (a *Addresses) maps(ctx context.Context, options ...client.ListOption) ([]v
 	}), nil
 }
 
-// offloaded returns the names of the local namespaces in the NamespaceMaps that maps returns for options.
+// offloaded returns the names of the local namespaces in the NamespaceMaps of providers that match options.
 func (a *Addresses) offloaded(ctx context.Context, options ...client.ListOption) sets.Set[string] {
 	names := sets.New[string]()
 	// Listing from a cache fails only before the cache is synced, which causes an event for each map anyway.

@@ -88,9 +88,9 @@ func (a *Addresses) ensure(
 	return after, nil
 }
 
-// keep reports whether an existing mapping is kept, and updates its ports to those of wanted. It is not kept if
-// wanted is nil, or if its external address is no longer in the pool; in the latter case it is created again after
-// its deletion.
+// keep reports whether an existing mapping is kept, and sets its ports to the ports of wanted. It is not kept if wanted
+// is nil, or if its external address is no longer in the pool; in the latter case it is created again after its
+// deletion.
 func (a *Addresses) keep(ctx context.Context, mapping, wanted *v1alpha1.AddressMapping) (bool, error) {
 	if wanted == nil {
 		return false, nil

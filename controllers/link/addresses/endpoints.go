@@ -46,8 +46,8 @@ const ReasonTooManyPorts = "TooManyPorts"
 const (
 	// endpointWorkers is the number of namespaces that are reconciled in parallel.
 	endpointWorkers = 4
-	// endpointsSettle is how long a reconcile is delayed after a Service or its endpoints changed, so that
-	// it handles further changes, too.
+	// endpointsSettle is the delay of a reconcile after a Service or its endpoints changed, so that it handles further
+	// changes, too.
 	endpointsSettle = 200 * time.Millisecond
 )
 

@@ -40,8 +40,8 @@ const ReachName = "tunnel-reach"
 // spec.reach of the ForeignCluster to All.
 const ReasonReachExceeded = "ReachExceeded"
 
-// reachSettle is how long a reconcile is delayed after a pod or an EndpointSlice changed, so that it handles further
-// changes, too. It limits the writes of each TunnelReach to one per second.
+// reachSettle is the delay of a reconcile after a pod or an EndpointSlice changed, so that it handles further changes,
+// too. It limits the writes of each TunnelReach to one per second.
 const reachSettle = time.Second
 
 // ReachReconciler writes the TunnelReach of each peer whose TunnelEndpoint has reach Offloaded: the addresses

@@ -218,8 +218,8 @@ func (p *pods) Listen(func(node string, pod *corev1.Pod)) {}
 // namespaces have the Services and EndpointSlices of the namespace shop, and implement Services.
 type namespaces struct {
 	services, slices []client.Object
-	// unknown is whether they are not complete, and forgotten are the namespaces that are not
-	// watched any more.
+	// unknown is true if the namespaces are not complete, and forgotten are the namespaces that are not watched any
+	// more.
 	unknown   bool
 	forgotten sets.Set[string]
 }

@@ -20,8 +20,8 @@ var normal = []string{
 	ReasonVirtualNodeNotReady, ReasonVolumesMoving, ReasonVolumesReleasing, ReasonVolumesReleased,
 }
 
-// ownReasons are the reasons for which the condition Ready gets events. Its other reasons are those of conditions that
-// get events themselves.
+// ownReasons are the reasons for which the condition Ready gets events. Its other reasons are copied from conditions
+// that get events themselves.
 var ownReasons = []string{ReasonReady, ReasonProviderUnreachable, ReasonVirtualNodeNotReady}
 
 // recordEvents emits an event for every condition whose reason changed, but only one for conditions that have the same

@@ -64,7 +64,7 @@ func (f *Finder) Find(ctx context.Context) ([]string, *corev1.Service, error) {
 	return endpointsOf(service, nodes.Items, pods.Items), service, nil
 }
 
-// Endpoints returns the endpoints that Find returns.
+// Endpoints returns the endpoints at which peers reach the gateway through its Service.
 func (f *Finder) Endpoints(ctx context.Context) ([]string, error) {
 	endpoints, _, err := f.Find(ctx)
 	return endpoints, err

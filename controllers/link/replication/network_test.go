@@ -78,7 +78,7 @@ func newExchange(t *testing.T, features ...string) *exchange {
 // Watch starts a source, as the controller does. It implements watcher.
 func (e *exchange) Watch(source source.Source) error { return source.Start(e.ctx, e.queue) }
 
-// reconcile works off the queue, as the controller does.
+// reconcile reconciles the requests in the queue, as the controller does.
 func (e *exchange) reconcile(t *testing.T, reconciler *reconciler) {
 	for {
 		request, shutDown := e.queue.Get()

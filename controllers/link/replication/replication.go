@@ -62,7 +62,8 @@ func (r *Replicator) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// pairs replicates one kind. A pair is a local object and the remote object with the same name.
+// pairs copies the objects of one kind between the clusters. A pair is a local object and the remote object with the
+// same name.
 type pairs interface {
 	// title names the kind in errors.
 	title() string
@@ -73,11 +74,11 @@ type pairs interface {
 	// local returns the names of the pairs in a peer namespace to reconcile when a connection is opened. A pair
 	// without a remote object is not enqueued by the watch of remote objects.
 	local(ctx context.Context, namespace string) ([]string, error)
-	// connected is called when a connection to a provider is opened, which is closed when ctx is done. It
+	// connected is called when a connection to a provider is opened. The connection is closed when ctx is done. It
 	// returns the informer of the remote objects; nil if they are not watched from the start.
 	connected(ctx context.Context, peer *remote.Peer) cache.SharedIndexInformer
-	// replicate copies spec and status between the objects of a pair. key names the local object. If the
-	// returned time is not zero, the pair cannot be read yet, and is to be replicated again after it.
+	// replicate copies spec and status between the objects of a pair. key names the local object. If the pair cannot be
+	// read yet, it returns the time after which to call it again, otherwise zero.
 	replicate(ctx context.Context, key types.NamespacedName, peer *remote.Peer, watcher watcher) (time.Duration, error)
 }
 
@@ -117,7 +118,7 @@ func (r *reconciler) follow(watcher watcher) {
 	r.peers.Subscribe(r.connect)
 }
 
-// requestsOf maps a local object to the requests of the pairs that concerned returns.
+// requestsOf returns the requests of the pairs to reconcile after a local object changed.
 func (r *reconciler) requestsOf(_ context.Context, object client.Object) []reconcile.Request {
 	if !naming.IsPeerNamespace(object.GetNamespace()) {
 		return nil
@@ -158,8 +159,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return kit.Result(after, err)
 }
 
-// connection is the source for one connection to a provider. It enqueues the pairs that pairs.local returns when the
-// connection is opened, and each pair whose remote object changes.
+// connection is the source of requests for one connection to a provider. It enqueues the pairs that pairs.local returns
+// when the connection is opened, and each pair whose remote object changes.
 type connection struct {
 	ended     <-chan struct{}
 	namespace string
@@ -192,7 +193,7 @@ func (c *connection) Start(ctx context.Context, queue workqueue.TypedRateLimitin
 // String returns the name of the source in logs.
 func (c *connection) String() string { return "connection of " + c.namespace }
 
-// requestsOf maps a remote object to the requests of the pairs that concerned returns.
+// requestsOf returns the requests of the pairs to reconcile after a remote object changed.
 func (c *connection) requestsOf(_ context.Context, object client.Object) []reconcile.Request {
 	return requestsFor(c.namespace, c.pairs.concerned(object.GetName()))
 }

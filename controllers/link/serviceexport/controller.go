@@ -42,8 +42,8 @@ const Name = "service-export"
 const (
 	// workers is the number of Services that are reconciled in parallel.
 	workers = 2
-	// settle is how long a reconcile is delayed after a Service or its endpoints changed, so that it handles
-	// further changes, too. It limits the load that a consumer's changes in its remote namespace cause.
+	// settle is the delay of a reconcile after a Service or its endpoints changed, so that it handles further changes,
+	// too. It limits the load that a consumer's changes in its remote namespace cause.
 	settle = 500 * time.Millisecond
 )
 

@@ -35,7 +35,7 @@ var webRequest = kit.Request("shop", "web")
 type world struct {
 	*kittest.Cluster
 	reconciler *Reconciler
-	// incomplete is whether the Services of the namespace shop are not cached yet.
+	// incomplete is true if the Services of the namespace shop are not cached yet.
 	incomplete bool
 }
 

@@ -124,8 +124,8 @@ func named(foreignCluster string) []reconcile.Request {
 	return []reconcile.Request{kit.Request("", foreignCluster)}
 }
 
-// afterPool maps a changed AddressPool to the requests that r.all returns, and clears the failed attempts to allocate
-// ranges, because the pool may have free ranges now.
+// afterPool returns the requests of all ForeignClusters that require a tunnel after an AddressPool changed, and clears
+// the failed attempts to allocate ranges, because the pool may have free ranges now.
 func (r *Reconciler) afterPool(ctx context.Context, pool client.Object) []reconcile.Request {
 	r.remapAttempts.Clear()
 	r.externalAttempts.Clear()

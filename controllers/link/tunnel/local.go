@@ -180,7 +180,7 @@ func (l *Local) gateway(
 	return current, after, nil
 }
 
-// announcement has the current endpoints of the local gateway, and the time since when it has them.
+// announcement has the current endpoints of the local gateway, and the time at which they became current.
 type announcement struct {
 	mu        sync.Mutex
 	endpoints []string

@@ -79,9 +79,9 @@ func (r *Reconciler) remap(ctx context.Context, p *pass) (*state, error) {
 	return nil, nil
 }
 
-// ensureMapping returns the AddressMapping of a range of a peer. If there is none, it creates one, which fails
-// with the cause CauseAddressesExhausted if the pool has no free range. A new AddressMapping remaps the range
-// even if it is free, unless the CIDRs that trust.KeepCIDRs returns contain it.
+// ensureMapping returns the AddressMapping of a range of a peer. If there is none, it creates one, which fails with the
+// cause CauseAddressesExhausted if the pool has no free range. A new AddressMapping remaps the range even if it is
+// free, unless it is within the CIDRs of the peer that are used unchanged.
 func (r *Reconciler) ensureMapping(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, cidr string,
 ) (*v1alpha1.AddressMapping, error) {

@@ -70,9 +70,9 @@ const (
 // without ranges.
 const controlPlaneOnly = "ControlPlaneOnly"
 
-// settleTime is how long a connected tunnel may be interrupted before the peer's pods count as
-// unreachable, and how old new endpoints of the gateway must be before they are sent to peers. A
-// standby gateway becomes active within this time.
+// settleTime is the time that a connected tunnel may be interrupted before the peer's pods count as unreachable, and
+// the age that new endpoints of the gateway must have before they are sent to peers. A standby gateway becomes active
+// within this time.
 const settleTime = 30 * time.Second
 
 // state is the state of the network to a peer, for the condition Networking. The reason is empty if the

@@ -37,8 +37,8 @@ const (
 	// writeInterval is the minimum time between two writes of one EndpointSlice. It limits the writes that
 	// a consumer can cause by changing its endpoints.
 	writeInterval = time.Second
-	// settleDelay is how long reconciles are delayed after the ranges in ClusterInfo local changed, so that they
-	// handle further changes, too.
+	// settleDelay is the delay of reconciles after the ranges in ClusterInfo local changed, so that they handle further
+	// changes, too.
 	settleDelay = time.Second
 )
 

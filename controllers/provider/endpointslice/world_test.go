@@ -104,7 +104,7 @@ func node(address, pods string) []v1alpha1.ClusterRange {
 	}
 }
 
-// clusterInfo returns a ClusterInfo with ranges of Services, and others.
+// clusterInfo returns a ClusterInfo with these ranges of Services, followed by the other ranges.
 func clusterInfo(services []string, others ...v1alpha1.ClusterRange) *v1alpha1.ClusterInfo {
 	info := &v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}}
 	for _, cidr := range services {

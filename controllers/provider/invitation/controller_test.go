@@ -81,7 +81,7 @@ func byAccount(request *v1alpha1.IdentityRequest) {
 	condition.Reason, condition.LastTransitionTime = identity.ReasonKnownByAccount, epoch
 }
 
-// resourceRequest is what a consumer creates with its identity, a while after Epoch.
+// resourceRequest is a ResourceRequest of a consumer, created by its identity some time after Epoch.
 func resourceRequest(after time.Duration) *v1alpha1.ResourceRequest {
 	return &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{
 		Namespace: tenant, Name: "rome", CreationTimestamp: metav1.NewTime(kittest.Epoch.Add(after)),

@@ -131,8 +131,8 @@ func quotaResource(name corev1.ResourceName) (corev1.ResourceName, bool) {
 // refused.
 func inForce(quota *corev1.ResourceQuota) bool { return len(quota.Status.Hard) > 0 }
 
-// ensureQuota ensures the ResourceQuota of a remote namespace with the limits that bound returns for its current ones,
-// which are nil if it does not exist. It reports whether the ResourceQuota is in force.
+// ensureQuota ensures the ResourceQuota of a remote namespace. bound returns the desired limits for the existing ones,
+// which are nil without a ResourceQuota. It reports whether the ResourceQuota is in force.
 func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace string,
 	bound func(current corev1.ResourceList) corev1.ResourceList,
 ) (bool, error) {

@@ -34,8 +34,8 @@ const Name = "resource-offer"
 const (
 	// workers is the number of consumers that are reconciled in parallel.
 	workers = 2
-	// settle is how long a reconcile is delayed after a node or the quota usage changed, so that it handles
-	// further changes, too.
+	// settle is the delay of a reconcile after a node or the quota usage changed, so that it handles further changes,
+	// too.
 	settle = time.Second
 )
 

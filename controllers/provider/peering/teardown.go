@@ -165,8 +165,8 @@ func (s *teardownStep) revoke(ctx context.Context, foreignCluster string, tenant
 		return err
 	}
 	for i := range namespaces {
-		// The RoleBinding is deleted by name: with one that the cache does not have yet, the consumer would keep its
-		// access. The controllers may not read it from the API server.
+		// The RoleBinding is deleted by name, because the cache may lack a new one, with which the consumer would keep
+		// its access, and the controllers may not read RoleBindings from the API server.
 		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[i].Name, Name: consumerRole}}
 		if err := client.IgnoreNotFound(s.Client.Delete(ctx, binding)); err != nil {
 			return fmt.Errorf("revoking the consumer's access to remote namespace %s: %w", namespaces[i].Name, err)

@@ -98,8 +98,8 @@ func read[T any, P interface {
 	return object, nil
 }
 
-// recordEnd writes the final status of a pod to its ShadowPod, once. If the API server refuses the status, for
-// example because it is too large, recordEnd writes only the fields that endOf returns.
+// recordEnd writes the final status of a pod to its ShadowPod, once. If the API server refuses the status, for example
+// because it is too large, recordEnd writes only how the pod and its containers ended.
 func (r *Reconciler) recordEnd(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) error {
 	changed := shadow.DeepCopy()
 	changed.Status.Phase = pod.Status.Phase

@@ -21,10 +21,10 @@ import (
 // reasonResized of the condition PodResized of a ShadowPod means that the remote pod has the requested size.
 const reasonResized = "Resized"
 
-// resizes reports whether a ShadowPod requests other resources than those that are recorded on its pod. recorded is
-// the state in the annotation of the pod, and state that of the ShadowPod. The annotation of a pod that an older
-// version of Liqo Federation created has no hash of the resources: the pod has the resources of the first generation
-// of the ShadowPod.
+// resizes reports whether a ShadowPod requests resources that differ from the ones recorded on its pod. recorded is the
+// state in the annotation of the pod, and state the state of the ShadowPod. The annotation of a pod that an older
+// version of Liqo Federation created has no hash of the resources: the pod has the resources of the first generation of
+// the ShadowPod.
 func resizes(shadow *v1alpha1.ShadowPod, recorded, state mirrored) bool {
 	return recorded.Resources != state.Resources && (recorded.Resources != "" || shadow.Generation > 1)
 }

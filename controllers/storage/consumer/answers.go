@@ -19,7 +19,7 @@ import (
 // ShadowVolumeClaim may request.
 var maxAnswer = resource.MustParse("1Ei")
 
-// trimAnswer is the transform of the caches of ShadowVolumeClaims, which keeps the fields that answered returns.
+// trimAnswer is the transform of the caches of ShadowVolumeClaims, which keeps only the fields that the consumer uses.
 func trimAnswer(object any) (any, error) {
 	if claim, ok := object.(*v1alpha1.ShadowVolumeClaim); ok {
 		return answered(claim), nil

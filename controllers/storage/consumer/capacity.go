@@ -79,9 +79,9 @@ func (c *Capacity) Lower(ctx context.Context, cluster string, refused int64) err
 	return err
 }
 
-// Reconcile publishes the capacities of all classes and providers, whatever the request names. It creates the CSIDriver
-// after the CSIStorageCapacity objects and deletes it before them, because with a CSIDriver alone the scheduler would
-// consider every node full.
+// Reconcile publishes the capacities of all classes and providers for every request. It creates the CSIDriver after the
+// CSIStorageCapacity objects and deletes it before them, because with a CSIDriver alone the scheduler would consider
+// every node full.
 func (c *Capacity) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	nodes, used, err := c.inputs(ctx)
 	if err != nil {

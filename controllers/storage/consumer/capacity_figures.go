@@ -38,8 +38,8 @@ type grant struct {
 	refused int64
 }
 
-// usage is how much of a provider's storage this cluster's volumes use: the number of volumes, and their size in bytes
-// in total and by StorageClass of the provider.
+// usage is the usage of a provider's storage by volumes of this cluster: their number, and their size in bytes in total
+// and by StorageClass of the provider.
 type usage struct {
 	claims, storage int64
 	byClass         map[string]int64

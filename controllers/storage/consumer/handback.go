@@ -35,8 +35,8 @@ func RemoteVolumes(ctx context.Context, reader client.Reader) ([]corev1.Persiste
 // HandBack removes the project's storage objects and finalizers from this cluster, before its controllers are
 // uninstalled. It deletes the virtual StorageClass named class first, so that the controllers create no further
 // volumes, then the CSIDriver and the CSIStorageCapacity objects in the namespace, and at last removes the finalizers
-// of volumes. Local volumes get the StorageClass that provisioned them, and the reclaim policy that wantedPolicy
-// returns. Claims that are bound to a volume remain bound.
+// of volumes. Local volumes get the StorageClass that provisioned them, and the reclaim policy that applies at their
+// release. Claims that are bound to a volume remain bound.
 func HandBack(ctx context.Context, cluster client.Client, class, namespace string) error {
 	virtual := &storagev1.StorageClass{}
 	err := cluster.Get(ctx, client.ObjectKey{Name: class}, virtual)

@@ -16,8 +16,8 @@ import (
 	"liqo.io/federation/controllers/storage/mover"
 )
 
-// moverTimeout is how long the move waits for a mover, a request or the end of the movers while pods that use the claim
-// cannot start. After it, the move is rolled back.
+// moverTimeout is the time that a move waits for a mover, a request or the end of the movers while pods that use the
+// claim cannot start. After it, the move is rolled back.
 const moverTimeout = 5 * time.Minute
 
 // copyFinally runs the last pass, which copies the remaining changes and compares source and target. The sender

@@ -62,7 +62,7 @@ type Mark struct {
 	SELinux *corev1.SELinuxOptions `json:"seLinux,omitempty"`
 	// Users has the pods that may still write to the source, by UID.
 	Users map[types.UID]User `json:"users,omitempty"`
-	// Quiesced is when the move found that no pod except the movers uses the source any more.
+	// Quiesced is the time at which the move found that no pod except the movers uses the source any more.
 	Quiesced *metav1.MicroTime `json:"quiesced,omitempty"`
 }
 

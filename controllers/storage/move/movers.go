@@ -34,8 +34,8 @@ const (
 	rootUser = 0
 )
 
-// capabilities are what a process needs to copy files of several users. The Pod Security Standard baseline allows all
-// of them.
+// capabilities are the Linux capabilities that a process needs to copy files of several users. The Pod Security
+// Standard baseline allows all of them.
 var capabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"}
 
 // grant binds Role to this process in the user's namespace. It reports whether it created the RoleBinding.
@@ -128,7 +128,7 @@ func (m *move) moverLabels(role string) map[string]string {
 	return labels
 }
 
-// place is where a mover runs.
+// place is the cluster and the node on which a mover runs.
 type place struct {
 	// clusterID is the cluster id of the provider; empty means the local cluster.
 	clusterID string

@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// endsKept is how long ends keeps the record of a deleted pod.
+	// endsKept is the time for which ends keeps the record of a deleted pod.
 	endsKept = 15 * time.Minute
 	// endDelay is the time after which the watch of pods must have reported a deletion.
 	endDelay = 3 * time.Second
@@ -42,7 +42,7 @@ type ends struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	all   map[types.UID]end
-	// missed is when a pod was first found deleted although the watch did not report that, by UID.
+	// missed is the time at which a pod was first found deleted although the watch did not report it, by UID.
 	missed map[types.UID]time.Time
 }
 

@@ -40,9 +40,10 @@ const (
 
 // Paths in the containers of movers.
 const (
-	// DataPath is where the volume is mounted.
+	// DataPath is the directory at which the volume is mounted.
 	DataPath = "/data"
-	// IdentityPath is where the Secret with the certificate of the move, of type kubernetes.io/tls, is mounted.
+	// IdentityPath is the directory at which the Secret with the certificate of the move is mounted. The Secret has the
+	// type kubernetes.io/tls.
 	IdentityPath = "/etc/mover"
 	// PassPath is the path of the file in the receiver that starts the last pass when its content is PassFinal.
 	PassPath = "/etc/pass/pass"

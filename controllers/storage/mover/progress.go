@@ -11,7 +11,7 @@ import (
 
 // progress has the values in one line that rsync prints with the option --info=progress2.
 type progress struct {
-	// bytes is how many bytes rsync has processed.
+	// bytes is the number of bytes that rsync has processed.
 	bytes          int64
 	bytesPerSecond int64
 	// all is the number of paths that rsync has found in the source, and left how many of them are not checked

@@ -48,7 +48,7 @@ const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUp
 
 // answer is the content of the response to a request other than pathRsync.
 type answer struct {
-	// Space is how many bytes of files fit into the target, including the files that it has.
+	// Space is the number of bytes of files that fit into the target, including the files in it.
 	Space int64 `json:"space,omitempty"`
 	// Last is true if the last pass is to start.
 	Last bool `json:"last,omitempty"`

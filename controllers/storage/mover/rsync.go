@@ -32,7 +32,7 @@ const (
 	nanoseconds = "--modify-window=-1"
 )
 
-// waitDelay is how long an interrupted process may take to end before it is killed.
+// waitDelay is the time that an interrupted process may take to end before it is killed.
 const waitDelay = 5 * time.Second
 
 // errVanished is returned if files were deleted while rsync read the source.

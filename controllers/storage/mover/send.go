@@ -34,7 +34,7 @@ type sender struct {
 	*Options
 	client *http.Client
 	report Report
-	// reported is when the last report was written.
+	// reported is the time of the last report.
 	reported time.Time
 	// since is a time by the clock of the file system. All changes since the start of the last complete pass have this
 	// time or a later one. It is zero before the first pass.

@@ -40,7 +40,7 @@ type kubelet struct {
 	network    *pods.Network
 	leftovers  *pods.Leftovers
 	events     record.EventBroadcaster
-	// remapped has at most one value, which makes syncOnRequest call sync.
+	// remapped has one value while a call of sync is requested.
 	remapped chan struct{}
 }
 
@@ -251,8 +251,8 @@ func (k *kubelet) sync(ctx context.Context) error {
 	return k.mirror.Sync(ctx)
 }
 
-// remap makes syncOnRequest call sync, for example after the NamespaceMap changed. It does not wait for that call.
-// Calls of remap before it are merged.
+// remap requests a call of sync, for example after the NamespaceMap changed, and does not wait for it. Requests before
+// the call are merged.
 func (k *kubelet) remap() {
 	select {
 	case k.remapped <- struct{}{}:
@@ -260,8 +260,8 @@ func (k *kubelet) remap() {
 	}
 }
 
-// syncOnRequest calls sync each time that remap requests it. It returns nil when the context ends, and an error when
-// sync fails.
+// syncOnRequest calls sync whenever remap requested it. It returns nil when the context ends, and an error when sync
+// fails.
 func (k *kubelet) syncOnRequest(ctx context.Context) error {
 	for {
 		select {

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// heapGrowthPercent is how much the heap may grow over the live objects before a garbage collection, as in GOGC. It is
-	// lower than the default because caches are most of the heap, and a cluster may run many virtual kubelets.
+	// heapGrowthPercent is the growth of the heap, in percent of the live objects, after which a garbage collection
+	// starts, as in GOGC. It is lower than the default because caches are most of the heap, and a cluster may run many
+	// virtual kubelets.
 	heapGrowthPercent = 30
 	// minMemory is the lower bound of the memory limit, and reserve is added to the measured memory, in bytes.
 	minMemory, reserve = 25 << 20, 1 << 20

@@ -105,7 +105,7 @@ type reflectedNamespace struct {
 
 // reflector reflects the objects of one kind in one namespace.
 type reflector interface {
-	// run starts to fill the caches, and updates them until the context ends.
+	// run starts the caches, which are updated until the context ends. It does not wait until they are filled.
 	run(ctx context.Context)
 	// synced reports whether the caches are filled.
 	synced() bool

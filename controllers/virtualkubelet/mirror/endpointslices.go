@@ -36,8 +36,8 @@ const byEndpoint = "endpoint"
 // Changes in that time are merged, since a slice has up to a thousand endpoints.
 const endpointsPause = 250 * time.Millisecond
 
-// endingGrace is how long reflected slices are still watched after their reflection has ended, since a request to
-// create one may be in flight.
+// endingGrace is the time for which reflected slices are still watched after their reflection has ended, since a
+// request to create one may be in flight.
 const endingGrace = 10 * time.Second
 
 // newEndpointSlices returns the reflector of EndpointSlices in a namespace, which creates ShadowEndpointSlices while
@@ -85,8 +85,8 @@ type endpointSlices struct {
 	*objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]
 	services  *objects[*corev1.Service, *corev1.Service]
 	following cache.ResourceEventHandlerRegistration
-	// ending is when the reflection ended because pods of both clusters can no longer reach each other; nil while they
-	// can.
+	// ending is the time at which the reflection ended because pods of both clusters can no longer reach each other;
+	// nil while they can.
 	ending atomic.Pointer[time.Time]
 }
 

@@ -24,7 +24,7 @@ const (
 	// tidiedAtOnce is the maximum number of finished shadow pods that are deleted when the provider has too many of this
 	// consumer. It is a tenth of the lowest limit that a provider applies.
 	tidiedAtOnce = 100
-	// tidyTimeout is how long pending deletions of finished shadow pods prevent further deletions.
+	// tidyTimeout is the time for which pending deletions of finished shadow pods prevent further deletions.
 	tidyTimeout = 30 * time.Second
 )
 

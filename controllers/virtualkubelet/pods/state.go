@@ -21,21 +21,22 @@ type podState struct {
 	shadow shadowState
 }
 
-// localState is the state that ends with the local pod.
+// localState is the state that is dropped when the local pod is deleted.
 type localState struct {
-	// boundAt is when the pod was first reconciled with a ready remote namespace, and offloaded whether its shadow pod was
-	// created.
+	// boundAt is the time at which the pod was first reconciled with a ready remote namespace. offloaded is true once
+	// its shadow pod was created.
 	boundAt   time.Time
 	offloaded bool
-	// readyAt is when the cache received that the remote pod is ready; zero while it is not ready.
+	// readyAt is the time at which the cache received that the remote pod is ready; zero while it is not ready.
 	readyAt time.Time
-	// unoffloadedAt is when a reconcile first found the pod's namespace not offloaded; zero while it is offloaded.
+	// unoffloadedAt is the time at which a reconcile first found the pod's namespace not offloaded; zero while it is
+	// offloaded.
 	unoffloadedAt time.Time
 	// written is the resourceVersion of the pod that the last status patch was computed from. While the cache has that
 	// version, it lacks the patch.
 	written string
-	// postponedUntil is when a status that differs only in the address of the virtual kubelet may be written; zero means
-	// that none is pending.
+	// postponedUntil is the time from which a status that differs only in the address of the virtual kubelet may be
+	// written; zero means that none is pending.
 	postponedUntil time.Time
 	// removed is the UID of the local pod that this controller deleted from the API server and the cache still has.
 	removed types.UID
@@ -71,7 +72,8 @@ type deletion struct {
 // ending is a remote pod that is being deleted while its local pod is not.
 type ending struct {
 	uid types.UID
-	// since is when the controller first observed that the remote pod is being deleted, by the local clock.
+	// since is the time at which the controller first observed that the remote pod is being deleted, by the local
+	// clock.
 	since time.Time
 	// givenUp is true after the local pod was deleted because the remote pod did not end in time.
 	givenUp bool

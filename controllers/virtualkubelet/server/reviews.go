@@ -44,8 +44,8 @@ const (
 	maxReviews = 1024
 )
 
-// errTooManyReviews is returned for a token that is not reviewed, because its source, or all sources together, caused
-// too many reviews.
+// errTooManyReviews is returned for a token that is not reviewed, because too many tokens of its client, or of all
+// clients together, were reviewed in the last seconds.
 var errTooManyReviews = errors.New("too many unknown tokens: try again later")
 
 // tokenReviews authenticates tokens by TokenReviews of the local cluster.

@@ -20,8 +20,8 @@ import (
 // access to the API server.
 const apiAccessVolumePrefix = "kube-api-access-"
 
-// Destination has what the translation of an object depends on, other than the object: the names of consumer, provider
-// and virtual node, and what the provider offers.
+// Destination has the names of consumer, provider and virtual node, and the offers of the provider, on which the
+// translation of an object depends.
 type Destination struct {
 	// OriginID and DestinationID are the cluster ids of the consumer and of the provider.
 	OriginID, DestinationID string

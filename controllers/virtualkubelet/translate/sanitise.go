@@ -80,8 +80,8 @@ func sanitise(s *corev1.ContainerStatus, spec *corev1.Container, before *corev1.
 	s.AllocatedResources = boundedAmounts(s.AllocatedResources, spec.Resources.Requests, before.AllocatedResources)
 }
 
-// TranslateAddresses returns a pod status with the addresses that toLocal returns. It omits addresses for which toLocal
-// returns false. The result shares memory with the argument.
+// TranslateAddresses returns a pod status with translated addresses. toLocal translates an address; addresses for which
+// it returns false are omitted. The result shares memory with the argument.
 func TranslateAddresses(status *corev1.PodStatus, toLocal func(address string) (string, bool)) corev1.PodStatus {
 	translated := *status
 	translated.PodIP, translated.PodIPs = "", nil

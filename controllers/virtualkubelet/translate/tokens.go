@@ -105,7 +105,7 @@ func TokenSecret(
 // RemoteTokens is a Secret with tokens as it is cached, without the tokens.
 type RemoteTokens struct {
 	metav1.ObjectMeta
-	// RenewAfter is when the tokens are renewed; zero means immediately.
+	// RenewAfter is the time at which the tokens are renewed; zero means immediately.
 	RenewAfter time.Time
 }
 
