@@ -20,7 +20,7 @@ const (
 	Forwarded
 	// Translated fields have a value that a function of package translate computes from the local pod.
 	Translated
-	// Disabled fields are false in the shadow pod, whatever the local pod has.
+	// Disabled fields are false in every shadow pod.
 	Disabled
 )
 

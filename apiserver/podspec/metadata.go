@@ -10,7 +10,8 @@ import (
 	"liqo.io/federation/apiserver/pattern"
 )
 
-// MetadataHandling is how a provider handles a label or an annotation of a pod whose consumer has trust Tenant.
+// MetadataHandling is the treatment, by a provider, of a label or an annotation of a pod whose consumer has trust
+// Tenant.
 type MetadataHandling int
 
 const (

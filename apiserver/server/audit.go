@@ -18,8 +18,8 @@ var secretSubresources = map[string]string{
 	"peeringtokens":   "invitation",
 }
 
-// withoutSecrets prevents the audit log from containing the bodies of requests and responses with tokens, whatever the
-// audit policy is.
+// withoutSecrets prevents the audit log from containing the bodies of requests and responses with tokens, with every
+// audit policy.
 type withoutSecrets struct {
 	audit.PolicyRuleEvaluator
 }

@@ -22,8 +22,8 @@ import (
 // Installation has the values of the installation that apply to each peer whose ForeignCluster does not set the
 // corresponding field. Values that are empty or 0 are determined by the trust in the peer.
 type Installation struct {
-	// RemoteNamespaces, MaxRemoteNamespaces, Network, Pods, Objects, ReflectedKinds, MaxObjectBytes and ExternalNames have
-	// the meaning of the arguments of the functions in this package.
+	// The functions of this package that have a parameter of the same kind document the meaning of RemoteNamespaces,
+	// MaxRemoteNamespaces, Network, Pods, Objects, ReflectedKinds, MaxObjectBytes and ExternalNames.
 	RemoteNamespaces    []string
 	MaxRemoteNamespaces int32
 	Network             v1alpha1.NetworkAccess
@@ -39,14 +39,14 @@ type Installation struct {
 	KeepCIDRs []string
 }
 
-// Words for values of policies.
+// Words in values of policies.
 const (
 	none      = "none"
 	anyName   = "any"
 	unlimited = "unlimited"
 )
 
-// generatedNames stands for the names of remote namespaces that are permitted whatever the patterns are.
+// generatedNames stands for the names of remote namespaces that every consumer may select.
 const generatedNames = "names of DefaultName"
 
 // Policies returns the policies that are in force for a peer, in the order of the table in docs/trust.md.
@@ -108,8 +108,8 @@ func sourceOf(field, value bool) v1alpha1.PolicySource {
 	}
 }
 
-// decision returns the decision about resource requests of a consumer. The trust in a consumer has determined the field
-// when the ForeignCluster was created.
+// decision returns the decision about resource requests of a consumer, and its source. With trust Tenant, the source
+// may be the field although no administrator set it: the controllers set it to Manual in a new ForeignCluster.
 func decision(own *v1alpha1.IncomingPolicy, autoAccept bool) (v1alpha1.PeeringDecision, v1alpha1.PolicySource) {
 	switch {
 	case own.Decision != "":
@@ -155,7 +155,7 @@ func objectLimits(fc *v1alpha1.ForeignCluster, installation *Installation) []lim
 	return all
 }
 
-// permitted returns what patterns permit. always is permitted whatever the patterns are.
+// permitted returns the text of what patterns permit, with the names in always, which are permitted in addition.
 func permitted(patterns []string, always ...string) string {
 	if anything(patterns) {
 		return anyName
@@ -163,7 +163,7 @@ func permitted(patterns []string, always ...string) string {
 	return cmp.Or(joined(slices.Concat(always, patterns)), none)
 }
 
-// cidrs returns the CIDRs that KeepCIDRs returned.
+// cidrs returns the text of the CIDRs of KeepCIDRs.
 func cidrs(kept []string) string {
 	if slices.Equal(kept, everyCIDR) {
 		return anyName
@@ -171,7 +171,7 @@ func cidrs(kept []string) string {
 	return cmp.Or(joined(kept), none)
 }
 
-// most returns a maximum, for which 0 means that there is none.
+// most returns the text of a maximum number; 0 is unlimited.
 func most(number int64) string {
 	if number == 0 {
 		return unlimited
@@ -179,7 +179,7 @@ func most(number int64) string {
 	return strconv.FormatInt(number, 10)
 }
 
-// joined returns the names, separated by commas. If they are too long for a status, it returns the first of them and the
+// joined returns the names, separated by commas. If the text is too long for a status, it has the first names, and the
 // number of the others.
 func joined(names []string) string {
 	text := strings.Join(names, ", ")

@@ -27,7 +27,7 @@ import (
 // hour. Managed clusters drain nodes within about this time.
 const DefaultMaxGracePeriodSeconds = 3600
 
-// Strictest returns limits that are at least as strict as those of any consumer.
+// Strictest returns limits that permit at most what the limits of any consumer permit.
 func Strictest() *v1alpha1.PodPolicy {
 	return &v1alpha1.PodPolicy{MaxGracePeriodSeconds: ptr.To[int64](corev1.DefaultTerminationGracePeriodSeconds)}
 }
@@ -181,7 +181,7 @@ func Pods(fc *v1alpha1.ForeignCluster, installation *v1alpha1.PodPolicy) *v1alph
 	return policy
 }
 
-// podPolicy returns the limits that Pods returns, also if they permit anything.
+// podPolicy returns the limits for pods of a consumer, even if they permit everything; Pods returns nil in that case.
 func podPolicy(fc *v1alpha1.ForeignCluster, installation *v1alpha1.PodPolicy) *v1alpha1.PodPolicy {
 	own := &fc.Spec.IncomingPolicy.Pods
 	policy := &v1alpha1.PodPolicy{

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// endpointTimeout is how long a peer may be unresponsive at one of its endpoints before its next endpoint is
+	// endpointTimeout is the time that a peer may be unresponsive at one of its endpoints before its next endpoint is
 	// used.
 	endpointTimeout = 10 * time.Second
 	// resolveTimeout bounds the resolution of all names of a peer. resolveRetry is the delay after a resolution

@@ -24,7 +24,7 @@ const (
 	longestRetry = 10 * time.Second
 	// hangTimeout is the duration after which a pass counts as hanging, so that the liveness probe fails.
 	hangTimeout = time.Minute
-	// unhealthyAfter is how long passes may fail before Ready returns an error and Healthy reports false.
+	// unhealthyAfter is the time for which passes may fail before Ready returns an error and Healthy reports false.
 	unhealthyAfter = 15 * time.Second
 )
 

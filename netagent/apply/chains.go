@@ -13,7 +13,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// chains writes the iptables tables that differ. It returns the families with a table that could not be read or
+// chains writes the iptables tables that differ. It returns the IP families with a table that could not be read or
 // written.
 func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 	var errs []error

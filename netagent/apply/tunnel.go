@@ -36,8 +36,8 @@ func (a *Applier) shrinkTunnel(s model.State) error {
 	return a.write(a.kernel.ChangeTunnel(s.Tunnel.Link, change))
 }
 
-// tunnel configures WireGuard in one call. Unchanged peers keep their sessions. No peer gets new ranges in the
-// unguarded families, whose chains could not be applied.
+// tunnel configures WireGuard in one call. Unchanged peers keep their sessions. unguarded are the IP families whose
+// chains could not be applied: no peer gets new ranges of these families.
 func (a *Applier) tunnel(s model.State, unguarded []model.Family) error {
 	if s.Tunnel == nil {
 		return nil
@@ -62,7 +62,7 @@ func (a *Applier) tunnel(s model.State, unguarded []model.Family) error {
 	return nil
 }
 
-// limitPeers returns the wanted peers without the ranges in the unguarded families that they do not have yet. New peers
+// limitPeers returns the wanted peers without the ranges that they do not have yet in the unguarded families. New peers
 // without a remaining range are omitted.
 func limitPeers(have, want []model.TunnelPeer, unguarded []model.Family) []model.TunnelPeer {
 	var peers []model.TunnelPeer

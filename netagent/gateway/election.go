@@ -29,9 +29,10 @@ const (
 	leaseDuration = 15 * time.Second
 	// renewInterval is the interval at which the holder renews the Lease.
 	renewInterval = 5 * time.Second
-	// unhealthyRenewal is how long an unhealthy holder waits before it renews the Lease, and unhealthyAcquire how long
-	// an unhealthy standby gateway waits before it acquires the Lease. Renewal is sooner, so that unhealthy gateways do
-	// not alternate. It is also sooner than the 40 seconds after which the controllers report the Lease as expired.
+	// unhealthyRenewal is the time that an unhealthy holder waits before it renews the Lease, and unhealthyAcquire the
+	// time that an unhealthy standby gateway waits before it acquires the Lease. Renewal is sooner, so that unhealthy
+	// gateways do not alternate. It is also sooner than the 40 seconds after which the controllers report the Lease as
+	// expired.
 	unhealthyRenewal = 2 * leaseDuration
 	unhealthyAcquire = 3 * leaseDuration
 	// holderProbeInterval is the interval at which standby gateways probe the holder. After maxMissed consecutive

@@ -302,7 +302,7 @@ func (p Peer) incomingChains(f Family) []Chain {
 }
 
 // outgoingChain returns the chain that translates the sources of packets to a peer: pods get their remapped addresses,
-// and all other senders the address that Peer.representative returns.
+// and all other senders the address that represents them.
 func (p Peer) outgoingChain(f Family) Chain {
 	c := Chain{Family: f, Table: NATTable, Name: p.outgoingName()}
 	for _, r := range p.localOf(f) {

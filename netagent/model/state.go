@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// State is what an agent owns in one network namespace. Objects in Scope that are not listed must be deleted.
-// Objects outside of Scope must not be changed.
+// State has the objects that an agent owns in one network namespace. Objects in Scope that are not listed must be
+// deleted. Objects outside of Scope must not be changed.
 type State struct {
 	Scope      Scope
 	Links      []Link
@@ -219,7 +219,7 @@ func (PrivateKey) String() string { return redacted }
 // GoString returns a placeholder.
 func (PrivateKey) GoString() string { return redacted }
 
-// Format writes a placeholder, whatever the verb.
+// Format writes a placeholder for every verb.
 func (PrivateKey) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
 // MarshalText returns a placeholder.

@@ -29,7 +29,7 @@ type path struct {
 	// size. due is the time of the next measurement.
 	tried, lost int
 	due         time.Time
-	// low is the largest size that passed, high the smallest size that did not; 0 if there is none yet.
+	// low is the largest packet size that passed, and high the smallest that did not, in bytes; 0 if there is none yet.
 	low, high int
 
 	// known is set once the path MTU was measured. mtu is the result: the largest size that passes, 0 if none

@@ -31,7 +31,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// cleanupDelay is how long a node must be without a gateway before the objects of its last gateway are removed. A
+// cleanupDelay is the time that a node must be without a gateway before the objects of its last gateway are removed. A
 // restart of the gateway is shorter.
 const cleanupDelay = time.Minute
 

@@ -181,7 +181,7 @@ func (r Request) targetPath() *field.Path {
 	return targetPath
 }
 
-// targetValue returns the value of the field that targetPath returns.
+// targetValue returns the value that spec.target selects the target with, for error messages.
 func (r Request) targetValue() any {
 	if r.Spec.Target.Local {
 		return true

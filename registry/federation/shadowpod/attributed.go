@@ -78,7 +78,7 @@ type attributedStatus struct {
 	strategy.StatusStrategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
 }
 
-// PrepareForUpdate keeps all fields except the status, and drops managed fields.
+// PrepareForUpdate discards the requested changes of all fields except the status, and drops managed fields.
 func (s attributedStatus) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.StatusStrategy.PrepareForUpdate(ctx, obj, old)
 	dropManagers(obj.(*federation.ShadowPod), old.(*federation.ShadowPod))

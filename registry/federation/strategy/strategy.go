@@ -127,8 +127,8 @@ func (s Strategy[P, S, U]) AllowCreateOnUpdate(context.Context) bool { return fa
 // concurrent changes.
 func (s Strategy[P, S, U]) AllowUnconditionalUpdate(context.Context) bool { return false }
 
-// PrepareForUpdate keeps the status, and also the finalizers if a peer sends the request. It calls Kind.PrepareUpdate,
-// and increments metadata.generation if the spec changes.
+// PrepareForUpdate discards the requested changes of the status and, if a peer sends the request, of the finalizers. It
+// calls Kind.PrepareUpdate, and increments metadata.generation if the spec changes.
 func (s Strategy[P, S, U]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	updated, before := obj.(P), old.(P)
 	if byPeer(ctx) {
@@ -166,7 +166,8 @@ func (s Strategy[P, S, U]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.
 	return resetFields("status")
 }
 
-// PrepareForUpdate keeps all fields except the status and the managed fields, which name the writers of the status.
+// PrepareForUpdate discards the requested changes of all fields except the status and the managed fields, which name
+// the writers of the status.
 func (s StatusStrategy[P, S, U]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	updated, before := obj.(P), old.(P)
 	spec, _ := s.kind.Parts(updated)

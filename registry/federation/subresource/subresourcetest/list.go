@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// List is a read-only store of a kind.
+// List is a store for tests that only lists objects: the result of the function.
 type List func() runtime.Object
 
-// List returns the result of the function, whatever the options.
+// List returns the result of the function; it ignores the options.
 func (l List) List(context.Context, *metainternalversion.ListOptions) (runtime.Object, error) {
 	return l(), nil
 }
