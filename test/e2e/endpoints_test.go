@@ -21,9 +21,9 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// endpointsFollowTheirServices checks that a local pod of a Service becomes an endpoint on milan
-// while both clusters have a network. There is no real network in this test. The local pod uses the
-// host network, because pods of both clusters may have the same addresses.
+// endpointsFollowTheirServices checks that a local pod of a Service becomes an endpoint on milan while networking is
+// Flat. The pod networks of the clusters are not connected, and may have the same addresses, so the local pod uses the
+// host network.
 func endpointsFollowTheirServices(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{

@@ -20,7 +20,7 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// briefly is how many seconds pods of these tests tolerate a lost node.
+// briefly is the number of seconds that pods of these tests tolerate a lost node.
 const briefly = 5
 
 // shortTolerations returns tolerations of a lost node for briefly seconds.

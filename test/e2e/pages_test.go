@@ -18,10 +18,9 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// runsThePage runs the commands of a page in docs, "page.md", or those of one of its sections,
-// "page.md#section", in one shell, and returns their output. Commands without a context use c. Each pair of
-// replacements is a text of the commands and the one that replaces it. hack/tools/checkcommands reads the
-// name of the page in the calls.
+// runsThePage runs the commands of a page in docs, "page.md", or of one of its sections, "page.md#section", in one
+// shell, and returns their output. Commands without a context use c. Each pair of replacements is a text of the
+// commands and its replacement. hack/tools/checkcommands reads the name of the page in the calls.
 func runsThePage(t *testing.T, c *harness.Cluster, page string, replacements ...string) string {
 	t.Helper()
 	name, section, _ := strings.Cut(page, "#")
@@ -111,7 +110,7 @@ func (f fabric) tunnelsFollowThePages(t *testing.T) {
 }
 
 // installationFollowsThePages runs the commands of the page on the installation, from the invitation to the
-// uninstallation of rome, and then those of the page on operations, which uninstall milan.
+// uninstallation of rome, and then the commands of the page on operations, which uninstall milan.
 func installationFollowsThePages(t *testing.T) {
 	t.Cleanup(func() {
 		collect(t)

@@ -132,7 +132,7 @@ func (f fabric) tenantsAreIsolated(t *testing.T) {
 }
 
 // isolatesTenants sends packets between an offloaded pod and other pods of milan, from pods of rome, and from the
-// offloaded pod to nodes, the API server and a metadata service of milan. With trust Tenant they are refused, but for
+// offloaded pod to nodes, the API server and a metadata service of milan. With trust Tenant they are refused, except
 // those between rome and its pod, until milan's administrator permits them. With trust SameOwner they are answered.
 // Node ports are refused with either trust.
 func (f fabric) isolatesTenants(t *testing.T) {
@@ -272,8 +272,8 @@ func (f fabric) url(t *testing.T, from, to caller) string {
 	return "http://" + address + ":8080/"
 }
 
-// stricterTrustRefusesRunningPods runs a pod that a stricter trust refuses. The change of the trust is announced and
-// reported, and the pod keeps running until refused pods are evicted.
+// stricterTrustRefusesRunningPods runs a pod that a stricter trust refuses. The change of the trust returns a warning
+// and causes events, and the pod keeps running until refused pods are evicted.
 func stricterTrustRefusesRunningPods(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	spec := podSpec("serve")

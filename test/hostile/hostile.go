@@ -24,7 +24,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Attack is what a Provider does with a request instead of forwarding it.
+// Attack is the response of a Provider to a request, instead of forwarding it.
 type Attack string
 
 // The attacks.
@@ -208,7 +208,7 @@ func marshal(message interface{ Marshal() ([]byte, error) }) []byte {
 // respond sends one response, without a media type if it is empty.
 func respond(w http.ResponseWriter, mediaType, body string) {
 	if mediaType == "" {
-		// A missing header would be added.
+		// net/http would set the header if it were missing.
 		w.Header()["Content-Type"] = nil
 	} else {
 		w.Header().Set("Content-Type", mediaType)

@@ -36,7 +36,7 @@ import (
 )
 
 const (
-	// maxHostileDelay is how much later the status of another provider may be copied while one attacks.
+	// maxHostileDelay is the time by which the status of another provider may be copied later while one attacks.
 	maxHostileDelay = time.Second
 	// maxHostileMemory is the memory in bytes that the controllers may use in addition while a provider attacks.
 	maxHostileMemory = 256 << 20
@@ -242,7 +242,8 @@ func writeRequests(t *testing.T, federation versioned.Interface, namespace, name
 	}
 }
 
-// memoryPeak observes the memory of this process.
+// memoryPeak has the memory that this process used, in bytes: first at the call of watch, and most at its highest after
+// that.
 type memoryPeak struct {
 	first, most uint64
 }

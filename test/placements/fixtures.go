@@ -52,7 +52,7 @@ func Term(requirements ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTer
 	return corev1.NodeSelectorTerm{MatchExpressions: requirements}
 }
 
-// NoNodes finds no node, whatever the name is.
+// NoNodes finds no node of any name.
 func NoNodes(string) *corev1.Node { return nil }
 
 // PodOn returns a pod that is bound to a node and running.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 )
 
-// progress prints how far go build -v is, which prints the name of each package that it compiles.
+// progress prints the progress of go build -v, which prints the name of each package that it compiles.
 type progress struct {
 	out      *os.File
 	title    string

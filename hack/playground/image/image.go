@@ -119,7 +119,7 @@ func Write(path, tag string, img v1.Image) error {
 	return os.Rename(temporary, path)
 }
 
-// Digest returns the digest of the image in a docker archive, which is that of its manifest. A registry has the same
+// Digest returns the digest of the image in a docker archive: the digest of its manifest. A registry has the same
 // digest if the archive was pushed without compressing its layers again. It fails unless the archive has exactly one
 // image.
 func Digest(path string) (string, error) {

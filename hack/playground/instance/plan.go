@@ -26,7 +26,7 @@ type Want struct {
 	FakeNodes *int
 	Audit     *bool
 	Durable   *bool
-	// NetworkPolicies is whether the nodes run the policy engine, which enforces NetworkPolicies.
+	// NetworkPolicies enables the policy engine on the nodes, which enforces NetworkPolicies.
 	NetworkPolicies *bool
 	// KubeProxyMode is the mode of kube-proxy on the nodes of the clusters: state.KubeProxyIPTables, which is the default
 	// of a new cluster, or state.KubeProxyNFTables. If it is empty, existing clusters keep their mode.

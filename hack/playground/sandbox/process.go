@@ -78,7 +78,7 @@ func Kill(ctx context.Context, p state.Process, signal unix.Signal) error {
 	return nil
 }
 
-// stopTimeout is how long a process may run after SIGTERM before it is killed.
+// stopTimeout is the time that a process may run after SIGTERM before it is killed.
 const stopTimeout = 10 * time.Second
 
 // Stop terminates a process, and kills it if it still runs after stopTimeout.

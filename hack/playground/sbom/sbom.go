@@ -134,7 +134,8 @@ func imageURL(tag name.Tag, digest, architecture string) string {
 		escape(architecture), escape(tag.Context().Name()), escape(tag.TagStr()))
 }
 
-// programOf returns the package of a program. Programs are built without a version: version is that of the image.
+// programOf returns the package of a program, with the version of its image, because programs are built without a
+// version.
 func programOf(info *debug.BuildInfo, version string) element {
 	locator := goURL(info.Main.Path, version)
 	if dir := strings.TrimPrefix(info.Path, info.Main.Path+"/"); dir != info.Path {

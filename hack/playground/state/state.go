@@ -71,7 +71,7 @@ type Cluster struct {
 	Audit       bool         `json:"audit,omitempty"`
 	Durable     bool         `json:"durable,omitempty"`
 	Nodes       []*Node      `json:"nodes,omitempty"`
-	// NetworkPolicies is whether the policy engine runs on the nodes.
+	// NetworkPolicies is true if the policy engine runs on the nodes.
 	NetworkPolicies bool `json:"networkPolicies,omitempty"`
 	// KubeProxyMode is the mode of kube-proxy on the nodes. Empty means KubeProxyIPTables.
 	KubeProxyMode string `json:"kubeProxyMode,omitempty"`

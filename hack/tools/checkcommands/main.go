@@ -158,7 +158,7 @@ func check(contents map[string]string, samples []string, tests, script string) (
 		counts[pages.Run], counts[pages.External], counts[pages.Example]), problems
 }
 
-// place returns the name of a section of a page, or that of the page if the section is empty.
+// place returns the name of a section of a page; the name of the page if the section is empty.
 func place(page, section string) string {
 	if section == "" {
 		return page

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// soon is the timeout for states that the agents reach without a trigger.
+	// soon is the timeout for states that the agents reach on their own, without a change of an object.
 	soon = time.Minute
 	// written is the duration of a status update, as with a real API server. Without it, updates
 	// would overflow the watches of the agents, which buffer 100 events.
