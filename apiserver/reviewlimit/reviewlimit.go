@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// Reviews of new tokens are also limited per source, which SourceOf returns, so that a client that tries many
-	// tokens does not use up the limit of other clients: to sourceReviewsPerSecond, with bursts of sourceReviewBurst.
-	// The limiters of the maxSources sources that were used last are cached.
+	// The reviews of new tokens from one source, the result of SourceOf, are also limited to sourceReviewsPerSecond,
+	// with bursts of sourceReviewBurst, so that a client that tries many tokens does not use up the limit of other
+	// clients. The limiters of the maxSources sources that were used last are cached.
 	sourceReviewsPerSecond = 2
 	sourceReviewBurst      = 50
 	maxSources             = 1024

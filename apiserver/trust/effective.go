@@ -22,8 +22,8 @@ import (
 // Installation has the values of the installation that apply to each peer whose ForeignCluster does not set the
 // corresponding field. Values that are empty or 0 are determined by the trust in the peer.
 type Installation struct {
-	// The functions of this package that have a parameter of the same kind document the meaning of RemoteNamespaces,
-	// MaxRemoteNamespaces, Network, Pods, Objects, ReflectedKinds, MaxObjectBytes and ExternalNames.
+	// These fields are values below policy of the chart, and arguments for the parameters installation of the functions
+	// in this package, which document their effects.
 	RemoteNamespaces    []string
 	MaxRemoteNamespaces int32
 	Network             v1alpha1.NetworkAccess
@@ -108,8 +108,8 @@ func sourceOf(field, value bool) v1alpha1.PolicySource {
 	}
 }
 
-// decision returns the decision about resource requests of a consumer, and its source. With trust Tenant, the source
-// may be the field although no administrator set it: the controllers set it to Manual in a new ForeignCluster.
+// decision returns the decision about resource requests of a consumer, and its source. The field is the source, too, if
+// the controllers set it to Manual in a new ForeignCluster with trust Tenant.
 func decision(own *v1alpha1.IncomingPolicy, autoAccept bool) (v1alpha1.PeeringDecision, v1alpha1.PolicySource) {
 	switch {
 	case own.Decision != "":

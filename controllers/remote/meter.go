@@ -23,9 +23,9 @@ type meter struct {
 	// perValue means that the limits apply to each value of a sequence, for example each event of a watch, instead of to
 	// the whole response.
 	perValue bool
-	// unknown means that the media type of the response is not JSON. Some callers decode responses as JSON whatever their
-	// media type, so elements are counted if the response begins like an object or array, until which unknown is true.
-	// skipped means that the response is not counted.
+	// unknown is true until the response begins, if its media type is not JSON. Some callers decode responses as JSON
+	// with every media type, so elements are counted if the response begins like an object or array. skipped means that
+	// the response is not counted.
 	unknown, skipped bool
 
 	bytes, elements int64

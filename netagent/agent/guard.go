@@ -26,7 +26,7 @@ import (
 
 const (
 	reviewTimeout = 10 * time.Second
-	// allowedTTL and deniedTTL are how long a decision is cached. They are the defaults of a kubelet for
+	// allowedTTL and deniedTTL are the times for which a decision is cached. They are the defaults of a kubelet for
 	// authentication.webhook.cacheTTL and authorization.webhook.cacheUnauthorizedTTL.
 	allowedTTL = 2 * time.Minute
 	deniedTTL  = 30 * time.Second

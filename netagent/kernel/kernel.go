@@ -78,7 +78,7 @@ type WireGuard interface {
 	Traffic(link string) (map[model.PublicKey]Traffic, error)
 	// Packets returns the numbers of packets received through a tunnel and sent through it.
 	Packets(link string) (received, sent uint64, err error)
-	// Implementation returns which implementation runs a tunnel; empty if the tunnel does not exist.
+	// Implementation returns the implementation that runs a tunnel; empty if the tunnel does not exist.
 	Implementation(link string) Implementation
 }
 

@@ -115,7 +115,7 @@ func (n *Namespace) closeDevice(link string) bool {
 	return d != nil
 }
 
-// Implementation returns which implementation runs a tunnel; empty if the tunnel does not exist.
+// Implementation returns the implementation that runs a tunnel; empty if the tunnel does not exist.
 func (n *Namespace) Implementation(link string) Implementation {
 	if n.deviceOf(link) != nil {
 		return InProcess

@@ -246,8 +246,8 @@ func (r *Reconciler) removing(ctx context.Context, offloading *v1alpha1.Namespac
 	return condition
 }
 
-// virtualNodeNames maps the names of the Nodes of all VirtualNodes to whether such a VirtualNode is in a peer
-// namespace.
+// virtualNodeNames maps the names of the Nodes of all VirtualNodes to whether one of the VirtualNodes of the Node is in
+// a peer namespace.
 func (r *Reconciler) virtualNodeNames(ctx context.Context) (map[string]bool, error) {
 	var virtualNodes v1alpha1.VirtualNodeList
 	if err := r.Client.List(ctx, &virtualNodes, client.UnsafeDisableDeepCopy); err != nil {

@@ -85,5 +85,5 @@ func nodeChanged(old, current *corev1.Node) bool {
 	return isReady(old) != isReady(current) || !equality.Semantic.DeepEqual(old.Status.Addresses, current.Status.Addresses)
 }
 
-// podMoved reports whether an update changes the node that nodeOf returns for a pod.
+// podMoved reports whether an update of a pod changes its node, or ends the pod.
 func podMoved(old, current *corev1.Pod) bool { return nodeOf(old) != nodeOf(current) }

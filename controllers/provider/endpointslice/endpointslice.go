@@ -69,8 +69,8 @@ var (
 		message: "The clusters have no tunnel yet, so no EndpointSlice is created."}
 )
 
-// reachability returns whether the endpoints of a consumer can be reached. cluster is nil if its
-// ForeignCluster was deleted.
+// reachability returns the readiness of the EndpointSlices of a consumer. cluster is nil if its ForeignCluster was
+// deleted.
 func reachability(cluster *v1alpha1.ForeignCluster) readiness {
 	switch {
 	case cluster == nil || cluster.DeletionTimestamp != nil:

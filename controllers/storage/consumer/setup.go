@@ -114,8 +114,8 @@ func (p *Provisioner) waiting(ctx context.Context) []reconcile.Request {
 }
 
 // mapRequests starts watches of the remote namespaces in a NamespaceMap that are ready, and stops watches of those that
-// no longer exist. Nothing else starts the watch that finds the ShadowVolumeClaim of a local claim that was deleted
-// before the ShadowVolumeClaim was cached. It returns requests for all claims that wait.
+// no longer exist. Without these watches, the ShadowVolumeClaim of a local claim that was deleted before the
+// ShadowVolumeClaim was cached would not be found. It returns requests for all claims that wait.
 func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []reconcile.Request {
 	mapped := object.(*v1alpha1.NamespaceMap)
 	if mapped.Name != p.ClusterName || !naming.IsPeerNamespace(mapped.Namespace) {

@@ -93,10 +93,10 @@ func (p *Provisioner) needed(intermediate, claim *corev1.PersistentVolumeClaim) 
 }
 
 // sweepShadow deletes kept, a ShadowVolumeClaim of the current or an earlier claim with this name. It does nothing if a
-// local volume refers to kept, or if kept belongs to the current claim, that is not bound, and the scheduler has
-// selected a node of this provider for it. The provider deletes the data only if kept belongs to the current claim,
-// which is not bound, so that no pod has written data, and kept is not Lost; otherwise it retains the data. sweepShadow
-// returns the time after which to retry, or zero.
+// local volume refers to kept, or if kept belongs to the current claim, which is not bound and for which the scheduler
+// has selected a node of this provider. The provider deletes the data if kept belongs to the current claim, kept is not
+// Lost, and the claim is not bound, so that no pod has written data; otherwise it retains the data. sweepShadow returns
+// the time after which to retry, or zero.
 func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.NamespacedName) (time.Duration, error) {
 	at := place{kept.cluster, kept.Namespace}
 	var current corev1.PersistentVolumeClaim

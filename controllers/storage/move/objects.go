@@ -160,8 +160,8 @@ func (m *move) objectMeta(name string) metav1.ObjectMeta {
 	}
 }
 
-// keptOwners returns the owner references for the claim that replaces a claim. It omits StatefulSets, whose controller
-// sets its reference again, and Pods, because the new claim must not be deleted with the pod.
+// keptOwners returns the owner references of the claim that replaces the user's claim. It omits StatefulSets, whose
+// controller sets its reference again, and Pods, because the new claim must not be deleted with the pod.
 func keptOwners(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var kept []metav1.OwnerReference
 	for _, owner := range claim.OwnerReferences {
@@ -175,7 +175,7 @@ func keptOwners(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 // bindingAnnotations has the prefixes of the annotations by which Kubernetes records the binding of a claim.
 var bindingAnnotations = []string{"pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/"}
 
-// again returns the claim that replaces a claim and names the target volume.
+// again returns the claim that replaces the user's claim. Its spec.volumeName is the target volume.
 func again(claim *corev1.PersistentVolumeClaim, target string) *corev1.PersistentVolumeClaim {
 	created := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{

@@ -186,7 +186,7 @@ func keep(pv *corev1.PersistentVolume) {
 	}
 }
 
-// unmark removes annotationMark from pv and restores the reclaim policy from before the move, which mark has.
+// unmark removes annotationMark from pv, and restores the reclaim policy in mark, from before the move.
 func unmark(pv *corev1.PersistentVolume, mark *Mark) {
 	if mark.Policy != corev1.PersistentVolumeReclaimRetain && mark.Policy != "" {
 		pv.Spec.PersistentVolumeReclaimPolicy = mark.Policy
@@ -238,8 +238,8 @@ func (m *move) targetClaim(
 	return created
 }
 
-// moverClaim returns a claim for a mover, with the class of the user's claim and its size or the size of the source,
-// whichever is larger. It names no volume.
+// moverClaim returns a claim for a mover, without spec.volumeName. It has the class of the user's claim, and the larger
+// of the claim's size and the source's size.
 func (m *move) moverClaim(
 	name string, claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume,
 ) *corev1.PersistentVolumeClaim {

@@ -64,7 +64,7 @@ func (e *ends) deleted(pod *corev1.Pod) {
 	e.all[pod.UID] = end{reported: hasEnded(pod), at: now}
 }
 
-// of returns whether a deleted pod had a final phase. unseen is true if the watch has not reported the deletion within
+// of reports whether a deleted pod had a final phase. unseen is true if the watch has not reported the deletion within
 // endDelay after the first call for this pod, for example because this process did not run then.
 func (e *ends) of(pod types.UID) (reported, unseen bool) {
 	e.mu.Lock()

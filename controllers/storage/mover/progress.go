@@ -14,8 +14,8 @@ type progress struct {
 	// bytes is the number of bytes that rsync has processed.
 	bytes          int64
 	bytesPerSecond int64
-	// all is the number of paths that rsync has found in the source, and left how many of them are not checked
-	// yet.
+	// all is the number of paths that rsync has found in the source, and left the number of these paths that are not
+	// checked yet.
 	left, all int64
 }
 

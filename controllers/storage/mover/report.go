@@ -34,15 +34,15 @@ const (
 type Report struct {
 	// State is the state of the sender.
 	State State `json:"state"`
-	// Message is why the sender retries or gave up; empty in other states.
+	// Message is the reason for which the sender retries or gave up; empty in other states.
 	Message string `json:"message,omitempty"`
 	// Passes is the number of complete passes.
 	Passes int32 `json:"passes,omitempty"`
-	// BytesTotal is the size of all files in the source, and BytesCopied how many bytes of them the target has.
+	// BytesTotal is the size of all files in the source, and BytesCopied the number of these bytes that the target has.
 	BytesTotal  int64 `json:"bytesTotal,omitempty"`
 	BytesCopied int64 `json:"bytesCopied,omitempty"`
-	// FilesTotal is the number of paths in the source, including directories, and FilesCopied how many of them
-	// the target has.
+	// FilesTotal is the number of paths in the source, including directories, and FilesCopied the number of these paths
+	// that the target has.
 	FilesTotal  int64 `json:"filesTotal,omitempty"`
 	FilesCopied int64 `json:"filesCopied,omitempty"`
 	// BytesPerSecond is the rate of the current pass.

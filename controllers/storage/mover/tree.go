@@ -32,7 +32,8 @@ type tree struct {
 	newest time.Time
 	// root is the device and the inode of the directory that was walked.
 	root [2]uint64
-	// changed has the paths, relative to the directory that was walked, whose inodes changed at since or later.
+	// changed has the paths, relative to the directory that was walked, whose inodes changed at the time since or
+	// later.
 	changed []string
 }
 

@@ -18,9 +18,9 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// ReasonProviderNodeLost of an event on a pod means that the provider deletes the remote pod, but its node has not
-// reported in time that the containers ended, for example because the node failed. The local pod is deleted, so that
-// its controller replaces it. See docs/pods.md#when-a-node-of-the-provider-is-lost.
+// ReasonProviderNodeLost of an event on a pod means that the provider deletes the remote pod, but its node did not
+// report the end of the containers within 30 seconds after the grace period, for example because the node failed. The
+// local pod is deleted, so that its controller replaces it. See docs/pods.md#when-a-node-of-the-provider-is-lost.
 const ReasonProviderNodeLost = "ProviderNodeLost"
 
 // lostGrace is the time after the end of the grace period of a deleted remote pod at which the pod counts as lost if it
@@ -36,10 +36,10 @@ func graceOf(remotePod *translate.RemotePod) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// deleteLost deletes a local pod whose remote pod is being deleted on the provider and did not end in time, for example
-// because the provider's node failed. The provider does not create the remote pod again before it has ended, because
-// both might run. The controller of the local pod creates another local pod, as for a pod on a lost local node. A pod
-// without a controller is not deleted.
+// deleteLost deletes a local pod whose remote pod is being deleted on the provider and did not end within lostGrace
+// after its grace period, for example because the provider's node failed. The provider does not create the remote pod
+// again before it has ended, because both might run. The controller of the local pod creates another local pod, as for
+// a pod on a lost local node. A pod without a controller is not deleted.
 func (c *Controller) deleteLost(
 	ctx context.Context,
 	key cache.ObjectName,

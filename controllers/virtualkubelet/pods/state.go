@@ -56,7 +56,7 @@ type shadowState struct {
 	deleted *deletion
 }
 
-// creation is a created shadow pod and when the API server's response was received.
+// creation is a created shadow pod, and the time at which the API server's response was received.
 type creation struct {
 	*v1alpha1.ShadowPod
 	at time.Time
@@ -75,7 +75,7 @@ type ending struct {
 	// since is the time at which the controller first observed that the remote pod is being deleted, by the local
 	// clock.
 	since time.Time
-	// givenUp is true after the local pod was deleted because the remote pod did not end in time.
+	// givenUp is true after the local pod was deleted because the remote pod counts as lost.
 	givenUp bool
 }
 
@@ -102,8 +102,8 @@ const (
 type states struct {
 	mu    sync.Mutex
 	byKey map[cache.ObjectName]*podState
-	// blocked has, for each blockReason, the keys of the pods that the provider refuses for it. triedAt is when pods that
-	// are blocked for the reason were last retried; if it is in the future, it is when they are retried next.
+	// blocked has, for each blockReason, the keys of the pods that the provider refuses for it. triedAt is the time of
+	// their last retry or, if it is in the future, of their next retry.
 	blocked [blockReasons]sets.Set[cache.ObjectName]
 	triedAt [blockReasons]time.Time
 }

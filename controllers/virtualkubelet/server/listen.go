@@ -26,7 +26,8 @@ const (
 	maxHeaderBytes = 64 << 10
 	// stopTimeout is the time for which Serve waits for open streams after the context has ended.
 	stopTimeout = 2 * time.Second
-	// certificateLife is the lifetime of a self-signed certificate. clockSkew is how far clients' clocks may be behind.
+	// certificateLife is the lifetime of a self-signed certificate. clockSkew is the time by which clocks of clients
+	// may be slow.
 	certificateLife = 365 * 24 * time.Hour
 	clockSkew       = time.Hour
 )

@@ -10,8 +10,9 @@ import (
 )
 
 // mayRestart reports whether a container that ended with an exit code may run again. It decides as the API server does
-// when it validates a status: the restart rules of the container take precedence over its restart policy, and that over
-// the pod's. If any container has a rule that restarts all containers, every container may run again.
+// when it validates a status: the restart rules of the container take precedence over its restart policy, and its
+// restart policy over the pod's. If any container has a rule that restarts all containers, every container may run
+// again.
 func mayRestart(pod *corev1.PodSpec, container *corev1.Container, exitCode int32) bool {
 	if restartsAll(pod.Containers) || restartsAll(pod.InitContainers) {
 		return true

@@ -119,8 +119,8 @@ func TokenOwner(secret metav1.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{}
 }
 
-// RenewAfter returns when the tokens in a Secret are renewed, from its annotation. It returns the zero time, for
-// immediately, if the annotation is missing or invalid.
+// RenewAfter returns the time at which the tokens in a Secret are renewed, from its annotation. It returns the zero
+// time, for immediately, if the annotation is missing or invalid.
 func RenewAfter(secret metav1.Object) time.Time {
 	at, err := time.Parse(time.RFC3339, secret.GetAnnotations()[v1alpha1.AnnotationRenewAfter])
 	if err != nil {
@@ -129,8 +129,8 @@ func RenewAfter(secret metav1.Object) time.Time {
 	return at
 }
 
-// Renewal returns when a token with this lifetime is renewed. chance, between 0 and 1, makes the renewal earlier by up
-// to renewalJitter.
+// Renewal returns the time at which a token with this lifetime is renewed. chance, between 0 and 1, makes the renewal
+// earlier by up to renewalJitter.
 func Renewal(issued, expires time.Time, chance float64) time.Time {
 	life := time.Duration(renewalShare * float64(expires.Sub(issued)))
 	life = min(life, maxTokenAge)

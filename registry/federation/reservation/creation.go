@@ -64,7 +64,7 @@ func (c *creation[P, Q, T, S]) reserve(ctx context.Context, obj runtime.Object) 
 // consumerKey is the context key of the consumer of a request.
 type consumerKey struct{}
 
-// context returns ctx, in a remote namespace with the consumer that the function Consumer returns to strategies.
+// context returns ctx; in a remote namespace, with the consumer, which Consumer returns.
 func (c *creation[P, Q, T, S]) context(ctx context.Context) context.Context {
 	if !c.remote {
 		return ctx

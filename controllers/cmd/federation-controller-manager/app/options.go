@@ -172,8 +172,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.RefusedEndpointCIDRs, "policy-refused-endpoint-cidrs", o.RefusedEndpointCIDRs,
 		"CIDRs in which addresses that peers report are refused: addresses of endpoints of consumers' Services and, if "+
 			"--networking or spec.networking of the ForeignCluster is Flat, addresses of pods on providers. They are refused "+
-			"in addition to the ranges of nodes, pods, Services and API servers in ClusterInfo local. Set the ranges that it "+
-			"lacks, ranges of pods whose source there is Pod, and other ranges that nodes can reach but peers must not reach.")
+			"in addition to the ranges of nodes, pods, Services and API servers in ClusterInfo local. Set the ranges that "+
+			"ClusterInfo local lacks, its ranges of pods with source Pod, and other ranges that nodes can reach but peers "+
+			"must not reach.")
 	o.Ranges.AddFlags(fs)
 	o.Network.AddFlags(fs)
 	o.ControlProxy.AddFlags(fs)
