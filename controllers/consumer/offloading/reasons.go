@@ -5,8 +5,7 @@ package offloading
 
 // Reasons of the condition PodsInPlace and events of a NamespaceOffloading and its pods.
 const (
-	// reasonInPlace means that no pod is misplaced; while the namespace is unoffloaded, that no pod is left on a
-	// virtual node.
+	// reasonInPlace means that no pod is misplaced or, while the namespace is unoffloaded, left on a virtual node.
 	reasonInPlace = "InPlace"
 	// reasonMisplaced means that pods run on nodes that the spec no longer allows, or wait for nodes that only an earlier
 	// spec allowed. Restart the pods (kubectl rollout restart), or set spec.enforcement to Evict.

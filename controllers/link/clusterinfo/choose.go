@@ -38,8 +38,8 @@ const (
 	// ReasonRangeTakenByPeer means that a detected or configured range overlaps a range by which a tunnel reaches a
 	// peer, and is not used until that tunnel is removed.
 	ReasonRangeTakenByPeer = "RangeTakenByPeer"
-	// ReasonSourcesDisagree means that two sources have different ranges of pods or Services. Those of the less
-	// reliable source are only reserved. If they are in use by pods, set network.podCIDRs.
+	// ReasonSourcesDisagree means that two sources have different ranges of pods or Services. The ranges of the less
+	// reliable source are only reserved: if pods use them, set network.podCIDRs.
 	ReasonSourcesDisagree = "SourcesDisagree"
 	// ReasonRangesRetained means that a range of pods that is no longer detected stays in use because a tunnel
 	// uses it. Set network.podCIDRs to the new ranges, or remove the tunnel.
