@@ -48,6 +48,7 @@ type ForeignClusterSpec struct {
 	Trust                    PeeringTrust
 	Reach                    ReachMode
 	KeepCIDRs                []string
+	APIAccess                APIAccess
 }
 
 // PeeringTrust selects what a peer, and pods of its users, may do in the local cluster.

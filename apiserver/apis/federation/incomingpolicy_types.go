@@ -55,4 +55,14 @@ type PodPolicy struct {
 	RuntimeClasses        []string
 	MetadataKeys          []string
 	MaxGracePeriodSeconds *int64
+	Limits                PodLimitsPolicy
 }
+
+// PodLimitsPolicy determines whether pods must limit their consumption.
+type PodLimitsPolicy string
+
+// Values of PodLimitsPolicy, documented in v1alpha1.
+const (
+	PodLimitsAny      PodLimitsPolicy = "Any"
+	PodLimitsRequired PodLimitsPolicy = "Required"
+)

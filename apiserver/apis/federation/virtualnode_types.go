@@ -106,6 +106,7 @@ type VirtualNodeStatus struct {
 	Conditions          []metav1.Condition
 	StorageClasses      []string
 	Storage             corev1.ResourceList
+	APIAccess           APIAccess
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -144,6 +144,12 @@ type ForeignClusterSpec struct {
 	// +optional
 	// +listType=set
 	KeepCIDRs []string `json:"keepCIDRs,omitempty" protobuf:"bytes,18,rep,name=keepCIDRs"`
+	// apiAccess determines whether pods on the virtual nodes of the peer have access to the API server
+	// of the local cluster with tokens of their ServiceAccounts. spec.apiAccess of a VirtualNode
+	// overrides it for that virtual node. If empty, the value policy.apiAccess of the installation is
+	// used. If that is empty, too, it is Disabled with trust Tenant, and Consumer with trust SameOwner.
+	// +optional
+	APIAccess APIAccess `json:"apiAccess,omitempty" protobuf:"bytes,19,opt,name=apiAccess,casttype=APIAccess"`
 }
 
 // PeeringTrust selects what a peer, and pods of its users, may do in the local cluster.
@@ -152,11 +158,11 @@ type PeeringTrust string
 
 const (
 	// TrustTenant is for a peer with another owner. It selects the strict defaults that are documented
-	// at spec.reach, spec.keepCIDRs and the fields of spec.incomingPolicy; these fields can permit
-	// more.
+	// at spec.reach, spec.keepCIDRs, spec.apiAccess and the fields of spec.incomingPolicy; these
+	// fields can permit more.
 	TrustTenant PeeringTrust = "Tenant"
 	// TrustSameOwner is for a peer with the same owner as the local cluster. It selects the permissive
-	// defaults that are documented at spec.reach, spec.keepCIDRs and the fields of
+	// defaults that are documented at spec.reach, spec.keepCIDRs, spec.apiAccess and the fields of
 	// spec.incomingPolicy; these fields can permit less.
 	TrustSameOwner PeeringTrust = "SameOwner"
 )

@@ -171,4 +171,22 @@ type PodPolicy struct {
 	// 2147483647. It limits how long pods delay the drain of a node.
 	// +optional
 	MaxGracePeriodSeconds *int64 `json:"maxGracePeriodSeconds,omitempty" protobuf:"varint,4,opt,name=maxGracePeriodSeconds"`
+	// limits determines whether pods must limit their consumption of memory and ephemeral storage. If
+	// empty in a ForeignCluster, the value policy.pods.limits of the installation is used; if that is
+	// empty, too, and in a ResourceOffer, empty means Any.
+	// +optional
+	Limits PodLimitsPolicy `json:"limits,omitempty" protobuf:"bytes,5,opt,name=limits,casttype=PodLimitsPolicy"`
 }
+
+// PodLimitsPolicy determines whether pods must limit their consumption.
+// +enum
+type PodLimitsPolicy string
+
+const (
+	// PodLimitsAny permits containers and volumes without limits.
+	PodLimitsAny PodLimitsPolicy = "Any"
+	// PodLimitsRequired requires a limit for memory and one for ephemeral-storage of each container and
+	// init container, and sizeLimit of each emptyDir with medium Memory. A memory limit of the pod
+	// counts for all of its containers.
+	PodLimitsRequired PodLimitsPolicy = "Required"
+)

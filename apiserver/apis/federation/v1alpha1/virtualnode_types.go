@@ -52,8 +52,9 @@ type VirtualNodeSpec struct {
 	// +optional
 	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,6,rep,name=labels"`
 	// apiAccess determines whether pods on the node have access to the API server of the local
-	// cluster with tokens of their ServiceAccounts. The default is Consumer. Pods have no access if
-	// the value consumerAPIServer of the installation is empty.
+	// cluster with tokens of their ServiceAccounts. If empty, spec.apiAccess of the ForeignCluster
+	// applies, with the defaults that are documented there. Pods have no access if the value
+	// consumerAPIServer of the installation is empty.
 	// +optional
 	APIAccess APIAccess `json:"apiAccess,omitempty" protobuf:"bytes,7,opt,name=apiAccess,casttype=APIAccess"`
 	// reflection selects the objects of offloaded namespaces that are reflected to the provider.
@@ -257,6 +258,12 @@ type VirtualNodeStatus struct {
 	// the capacity of the Node. Empty if the provider offers no storage.
 	// +optional
 	Storage corev1.ResourceList `json:"storage,omitempty" protobuf:"bytes,9,rep,name=storage,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
+	// apiAccess determines whether pods on the node have access to the API server of the local
+	// cluster while spec.apiAccess is empty. The controllers copy it from spec.apiAccess of the
+	// ForeignCluster or the default of that field, and write Disabled if the value consumerAPIServer
+	// of the installation is empty. While it is empty, too, pods have no access.
+	// +optional
+	APIAccess APIAccess `json:"apiAccess,omitempty" protobuf:"bytes,10,opt,name=apiAccess,casttype=APIAccess"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

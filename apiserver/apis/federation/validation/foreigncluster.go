@@ -85,6 +85,7 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 		federation.NetworkingFlat, federation.NetworkingTunnel)...)
 	errs = append(errs, reach(spec.Reach)...)
 	errs = append(errs, KeepCIDRs(spec.KeepCIDRs, specPath.Child("keepCIDRs"))...)
+	errs = append(errs, apiAccess(spec.APIAccess, specPath)...)
 	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, MaxDisconnectSeconds,
 		specPath.Child("disconnectTimeoutSeconds"))...)
 }

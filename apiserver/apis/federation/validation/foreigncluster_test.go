@@ -41,6 +41,8 @@ func TestValidateForeignCluster(t *testing.T) {
 		"an unknown network mode": {func(c *federation.ForeignCluster) { c.Spec.Networking = "Round" }, []string{"spec.networking"}},
 		"a reach":                 {func(c *federation.ForeignCluster) { c.Spec.Reach = federation.ReachOffloaded }, nil},
 		"an unknown reach":        {func(c *federation.ForeignCluster) { c.Spec.Reach = "Few" }, []string{"spec.reach"}},
+		"an API access":           {func(c *federation.ForeignCluster) { c.Spec.APIAccess = federation.APIAccessDisabled }, nil},
+		"an unknown API access":   {func(c *federation.ForeignCluster) { c.Spec.APIAccess = "Home" }, []string{"spec.apiAccess"}},
 		"CIDRs to keep": {func(c *federation.ForeignCluster) {
 			c.Spec.KeepCIDRs = []string{"10.0.0.0/8", "10.64.0.0/10", "fd00:1::/48"}
 		}, nil},

@@ -190,6 +190,7 @@ func TestValidateVirtualNode(t *testing.T) {
 	runUpdate(t, good, ValidateVirtualNodeStatusUpdate, map[string]wrong[*federation.VirtualNode]{
 		"a path as a storage class": {func(n *federation.VirtualNode) { n.Status.StorageClasses = []string{"a/b"} }, []string{"status.storageClasses[0]"}},
 		"CPUs as storage":           {func(n *federation.VirtualNode) { n.Status.Storage = quantities("cpu", "1") }, []string{"status.storage[cpu]"}},
+		"an unknown API access":     {func(n *federation.VirtualNode) { n.Status.APIAccess = "Home" }, []string{"status.apiAccess"}},
 		"fewer pods than none":      {func(n *federation.VirtualNode) { n.Status.Pods = -1 }, []string{"status.pods"}},
 		"a role that is reflected": {func(n *federation.VirtualNode) {
 			n.Status.ReflectedKinds = []metav1.GroupVersionResource{{Group: "rbac.authorization.k8s.io", Version: "v1",

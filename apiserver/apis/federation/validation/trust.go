@@ -86,7 +86,8 @@ func podPolicy(policy *federation.PodPolicy, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(path.Child("maxGracePeriodSeconds"), *grace, problem))
 		}
 	}
-	return errs
+	return append(errs, oneOf(policy.Limits, path.Child("limits"), "", federation.PodLimitsAny,
+		federation.PodLimitsRequired)...)
 }
 
 // InvalidMaxGracePeriod returns why a number of seconds cannot be the maximum termination grace

@@ -74,6 +74,7 @@ func TestInvalidLimitsOfAConsumerAreRefused(t *testing.T) {
 		"limits of pods":                 {pods(federation.PodPolicy{Tolerations: []string{"nvidia.com/*"}, RuntimeClasses: []string{"gvisor"}}), nil},
 		"an invalid key":                 {pods(federation.PodPolicy{Tolerations: []string{"a b"}}), []string{policy + "pods.tolerations[0]"}},
 		"any RuntimeClass and a certain": {pods(federation.PodPolicy{RuntimeClasses: []string{"*", "gvisor"}}), []string{policy + "pods.runtimeClasses"}},
+		"unknown limits":                 {pods(federation.PodPolicy{Limits: "Some"}), []string{policy + "pods.limits"}},
 		"a grace period below the default": {pods(federation.PodPolicy{MaxGracePeriodSeconds: ptr.To[int64](29)}),
 			[]string{policy + "pods.maxGracePeriodSeconds"}},
 		"numbers of objects":         {objects("count/configmaps", "100"), nil},

@@ -59,7 +59,13 @@ func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.Er
 		errs = append(errs, cidrMappings(network.Local, statusPath.Child("network", "local"))...)
 		errs = append(errs, cidrMappings(network.Remote, statusPath.Child("network", "remote"))...)
 	}
+	errs = append(errs, apiAccess(node.Status.APIAccess, statusPath)...)
 	return append(errs, conditions(node.Status.Conditions, statusPath.Child("conditions"))...)
+}
+
+// apiAccess validates the field apiAccess of a spec or a status.
+func apiAccess(access federation.APIAccess, parent *field.Path) field.ErrorList {
+	return oneOf(access, parent.Child("apiAccess"), "", federation.APIAccessConsumer, federation.APIAccessDisabled)
 }
 
 func virtualNodeSpec(spec *federation.VirtualNodeSpec) field.ErrorList {
@@ -77,8 +83,7 @@ func virtualNodeSpec(spec *federation.VirtualNodeSpec) field.ErrorList {
 		errs = append(errs, field.Required(specPath.Child("offerName"), "must be set if offeredNode is set"))
 	}
 	errs = append(errs, requiredResources(spec.Resources, specPath.Child("resources"))...)
-	errs = append(errs, oneOf(spec.APIAccess, specPath.Child("apiAccess"), "",
-		federation.APIAccessConsumer, federation.APIAccessDisabled)...)
+	errs = append(errs, apiAccess(spec.APIAccess, specPath)...)
 	errs = append(errs, labels(spec.Labels, specPath.Child("labels"))...)
 	errs = append(errs, reflection(&spec.Reflection, specPath.Child("reflection"))...)
 	if spec.OffloadingPatch != nil {
