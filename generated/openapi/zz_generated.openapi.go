@@ -18905,7 +18905,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"trust": {
 						SchemaProps: spec.SchemaProps{
-							Description: "trust selects what the peer, and pods of its users, may do in the local cluster. The peer selects independently what the local cluster may do in the peer. If trust is empty in a new object, the API server sets the trust of the invitation or the value policy.trust of the installation. An update cannot remove it. Only ForeignClusters that version v0.1.0 created have none, which has the effect of SameOwner.\n\nPossible enum values:\n - `\"SameOwner\"` is for a peer with the same owner as the local cluster. It selects the permissive defaults that are documented at spec.reach, spec.keepCIDRs and the fields of spec.incomingPolicy; these fields can permit less.\n - `\"Tenant\"` is for a peer with another owner. It selects the strict defaults that are documented at spec.reach, spec.keepCIDRs and the fields of spec.incomingPolicy; these fields can permit more.",
+							Description: "trust selects what the peer, and pods of its users, may do in the local cluster. The peer selects independently what the local cluster may do in the peer. If trust is empty in a new object, the API server sets the trust of the invitation or the value policy.trust of the installation. An update cannot remove it. Only ForeignClusters that version v0.1.0 created have none, which has the effect of SameOwner.\n\nPossible enum values:\n - `\"SameOwner\"` is for a peer with the same owner as the local cluster. It selects the permissive defaults that are documented at spec.reach, spec.keepCIDRs, spec.apiAccess and the fields of spec.incomingPolicy; these fields can permit less.\n - `\"Tenant\"` is for a peer with another owner. It selects the strict defaults that are documented at spec.reach, spec.keepCIDRs, spec.apiAccess and the fields of spec.incomingPolicy; these fields can permit more.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"SameOwner", "Tenant"},
@@ -18936,6 +18936,14 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 									},
 								},
 							},
+						},
+					},
+					"apiAccess": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiAccess determines whether pods on the virtual nodes of the peer have access to the API server of the local cluster with tokens of their ServiceAccounts. spec.apiAccess of a VirtualNode overrides it for that virtual node. If empty, the value policy.apiAccess of the installation is used. If that is empty, too, it is Disabled with trust Tenant, and Consumer with trust SameOwner.\n\nPossible enum values:\n - `\"Consumer\"` gives access: the ServiceAccount tokens of pods are reflected, and the host name kubernetes.default.svc and the variables KUBERNETES_SERVICE_* refer to the consumer's API server.\n - `\"Disabled\"` gives no access: the ServiceAccount tokens of pods are not reflected.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Consumer", "Disabled"},
 						},
 					},
 				},
@@ -21929,7 +21937,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenSpec(ref common.Refer
 					},
 					"trust": {
 						SchemaProps: spec.SchemaProps{
-							Description: "trust is spec.trust of the ForeignCluster that the provider creates for the consumer. Empty uses the value policy.trust of the installation. It has no effect on an existing ForeignCluster.\n\nPossible enum values:\n - `\"SameOwner\"` is for a peer with the same owner as the local cluster. It selects the permissive defaults that are documented at spec.reach, spec.keepCIDRs and the fields of spec.incomingPolicy; these fields can permit less.\n - `\"Tenant\"` is for a peer with another owner. It selects the strict defaults that are documented at spec.reach, spec.keepCIDRs and the fields of spec.incomingPolicy; these fields can permit more.",
+							Description: "trust is spec.trust of the ForeignCluster that the provider creates for the consumer. Empty uses the value policy.trust of the installation. It has no effect on an existing ForeignCluster.\n\nPossible enum values:\n - `\"SameOwner\"` is for a peer with the same owner as the local cluster. It selects the permissive defaults that are documented at spec.reach, spec.keepCIDRs, spec.apiAccess and the fields of spec.incomingPolicy; these fields can permit less.\n - `\"Tenant\"` is for a peer with another owner. It selects the strict defaults that are documented at spec.reach, spec.keepCIDRs, spec.apiAccess and the fields of spec.incomingPolicy; these fields can permit more.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"SameOwner", "Tenant"},
@@ -22196,6 +22204,14 @@ func schema_apiserver_apis_federation_v1alpha1_PodPolicy(ref common.ReferenceCal
 							Description: "maxGracePeriodSeconds is the maximum of terminationGracePeriodSeconds of pods, in seconds, 30 to 2147483647. It limits how long pods delay the drain of a node.",
 							Type:        []string{"integer"},
 							Format:      "int64",
+						},
+					},
+					"limits": {
+						SchemaProps: spec.SchemaProps{
+							Description: "limits determines whether pods must limit their consumption of memory and ephemeral storage. If empty in a ForeignCluster, the value policy.pods.limits of the installation is used; if that is empty, too, and in a ResourceOffer, empty means Any.\n\nPossible enum values:\n - `\"Any\"` permits containers and volumes without limits.\n - `\"Required\"` requires a limit for memory and one for ephemeral-storage of each container and init container, and sizeLimit of each emptyDir with medium Memory. A memory limit of the pod counts for all of its containers.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Any", "Required"},
 						},
 					},
 				},
@@ -24439,7 +24455,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"apiAccess": {
 						SchemaProps: spec.SchemaProps{
-							Description: "apiAccess determines whether pods on the node have access to the API server of the local cluster with tokens of their ServiceAccounts. The default is Consumer. Pods have no access if the value consumerAPIServer of the installation is empty.\n\nPossible enum values:\n - `\"Consumer\"` gives access: the ServiceAccount tokens of pods are reflected, and the host name kubernetes.default.svc and the variables KUBERNETES_SERVICE_* refer to the consumer's API server.\n - `\"Disabled\"` gives no access: the ServiceAccount tokens of pods are not reflected.",
+							Description: "apiAccess determines whether pods on the node have access to the API server of the local cluster with tokens of their ServiceAccounts. If empty, spec.apiAccess of the ForeignCluster applies, with the defaults that are documented there. Pods have no access if the value consumerAPIServer of the installation is empty.\n\nPossible enum values:\n - `\"Consumer\"` gives access: the ServiceAccount tokens of pods are reflected, and the host name kubernetes.default.svc and the variables KUBERNETES_SERVICE_* refer to the consumer's API server.\n - `\"Disabled\"` gives no access: the ServiceAccount tokens of pods are not reflected.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Consumer", "Disabled"},
@@ -24602,6 +24618,14 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 									},
 								},
 							},
+						},
+					},
+					"apiAccess": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiAccess determines whether pods on the node have access to the API server of the local cluster while spec.apiAccess is empty. The controllers copy it from spec.apiAccess of the ForeignCluster or the default of that field, and write Disabled if the value consumerAPIServer of the installation is empty. While it is empty, too, pods have no access.\n\nPossible enum values:\n - `\"Consumer\"` gives access: the ServiceAccount tokens of pods are reflected, and the host name kubernetes.default.svc and the variables KUBERNETES_SERVICE_* refer to the consumer's API server.\n - `\"Disabled\"` gives no access: the ServiceAccount tokens of pods are not reflected.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Consumer", "Disabled"},
 						},
 					},
 				},

@@ -1135,6 +1135,13 @@ func (m *ForeignClusterSpec) MarshalToSizedBuffer(dAtA []byte) (int, error) {
 	_ = i
 	var l int
 	_ = l
+	i -= len(m.APIAccess)
+	copy(dAtA[i:], m.APIAccess)
+	i = encodeVarintGenerated(dAtA, i, uint64(len(m.APIAccess)))
+	i--
+	dAtA[i] = 0x1
+	i--
+	dAtA[i] = 0x9a
 	if len(m.KeepCIDRs) > 0 {
 		for iNdEx := len(m.KeepCIDRs) - 1; iNdEx >= 0; iNdEx-- {
 			i -= len(m.KeepCIDRs[iNdEx])
@@ -4376,6 +4383,11 @@ func (m *PodPolicy) MarshalToSizedBuffer(dAtA []byte) (int, error) {
 	_ = i
 	var l int
 	_ = l
+	i -= len(m.Limits)
+	copy(dAtA[i:], m.Limits)
+	i = encodeVarintGenerated(dAtA, i, uint64(len(m.Limits)))
+	i--
+	dAtA[i] = 0x2a
 	if m.MaxGracePeriodSeconds != nil {
 		i = encodeVarintGenerated(dAtA, i, uint64(*m.MaxGracePeriodSeconds))
 		i--
@@ -6569,6 +6581,11 @@ func (m *VirtualNodeStatus) MarshalToSizedBuffer(dAtA []byte) (int, error) {
 	_ = i
 	var l int
 	_ = l
+	i -= len(m.APIAccess)
+	copy(dAtA[i:], m.APIAccess)
+	i = encodeVarintGenerated(dAtA, i, uint64(len(m.APIAccess)))
+	i--
+	dAtA[i] = 0x52
 	if len(m.Storage) > 0 {
 		keysForStorage := make([]string, 0, len(m.Storage))
 		for k := range m.Storage {
@@ -7379,6 +7396,8 @@ func (m *ForeignClusterSpec) Size() (n int) {
 			n += 2 + l + sovGenerated(uint64(l))
 		}
 	}
+	l = len(m.APIAccess)
+	n += 2 + l + sovGenerated(uint64(l))
 	return n
 }
 
@@ -8554,6 +8573,8 @@ func (m *PodPolicy) Size() (n int) {
 	if m.MaxGracePeriodSeconds != nil {
 		n += 1 + sovGenerated(uint64(*m.MaxGracePeriodSeconds))
 	}
+	l = len(m.Limits)
+	n += 1 + l + sovGenerated(uint64(l))
 	return n
 }
 
@@ -9404,6 +9425,8 @@ func (m *VirtualNodeStatus) Size() (n int) {
 			n += mapEntrySize + 1 + sovGenerated(uint64(mapEntrySize))
 		}
 	}
+	l = len(m.APIAccess)
+	n += 1 + l + sovGenerated(uint64(l))
 	return n
 }
 
@@ -9830,6 +9853,7 @@ func (this *ForeignClusterSpec) String() string {
 		`Trust:` + fmt.Sprintf("%v", this.Trust) + `,`,
 		`Reach:` + fmt.Sprintf("%v", this.Reach) + `,`,
 		`KeepCIDRs:` + fmt.Sprintf("%v", this.KeepCIDRs) + `,`,
+		`APIAccess:` + fmt.Sprintf("%v", this.APIAccess) + `,`,
 		`}`,
 	}, "")
 	return s
@@ -10706,6 +10730,7 @@ func (this *PodPolicy) String() string {
 		`RuntimeClasses:` + fmt.Sprintf("%v", this.RuntimeClasses) + `,`,
 		`MetadataKeys:` + fmt.Sprintf("%v", this.MetadataKeys) + `,`,
 		`MaxGracePeriodSeconds:` + valueToStringGenerated(this.MaxGracePeriodSeconds) + `,`,
+		`Limits:` + fmt.Sprintf("%v", this.Limits) + `,`,
 		`}`,
 	}, "")
 	return s
@@ -11380,6 +11405,7 @@ func (this *VirtualNodeStatus) String() string {
 		`Conditions:` + repeatedStringForConditions + `,`,
 		`StorageClasses:` + fmt.Sprintf("%v", this.StorageClasses) + `,`,
 		`Storage:` + mapStringForStorage + `,`,
+		`APIAccess:` + fmt.Sprintf("%v", this.APIAccess) + `,`,
 		`}`,
 	}, "")
 	return s
@@ -14854,6 +14880,38 @@ func (m *ForeignClusterSpec) Unmarshal(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.KeepCIDRs = append(m.KeepCIDRs, string(dAtA[iNdEx:postIndex]))
+			iNdEx = postIndex
+		case 19:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field APIAccess", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.APIAccess = APIAccess(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -25431,6 +25489,38 @@ func (m *PodPolicy) Unmarshal(dAtA []byte) error {
 				}
 			}
 			m.MaxGracePeriodSeconds = &v
+		case 5:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Limits", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Limits = PodLimitsPolicy(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := skipGenerated(dAtA[iNdEx:])
@@ -32579,6 +32669,38 @@ func (m *VirtualNodeStatus) Unmarshal(dAtA []byte) error {
 				}
 			}
 			m.Storage[k8s_io_api_core_v1.ResourceName(mapkey)] = *mapvalue
+			iNdEx = postIndex
+		case 10:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field APIAccess", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return ErrInvalidLengthGenerated
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.APIAccess = APIAccess(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

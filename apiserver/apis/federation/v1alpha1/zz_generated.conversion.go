@@ -1565,6 +1565,7 @@ func autoConvert_v1alpha1_ForeignClusterSpec_To_federation_ForeignClusterSpec(in
 	out.Trust = federation.PeeringTrust(in.Trust)
 	out.Reach = federation.ReachMode(in.Reach)
 	out.KeepCIDRs = *(*[]string)(unsafe.Pointer(&in.KeepCIDRs))
+	out.APIAccess = federation.APIAccess(in.APIAccess)
 	return nil
 }
 
@@ -1596,6 +1597,7 @@ func autoConvert_federation_ForeignClusterSpec_To_v1alpha1_ForeignClusterSpec(in
 	out.Trust = PeeringTrust(in.Trust)
 	out.Reach = ReachMode(in.Reach)
 	out.KeepCIDRs = *(*[]string)(unsafe.Pointer(&in.KeepCIDRs))
+	out.APIAccess = APIAccess(in.APIAccess)
 	return nil
 }
 

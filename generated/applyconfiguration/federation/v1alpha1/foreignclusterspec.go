@@ -93,6 +93,11 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// trust SameOwner only those that are not free. A change applies only to CIDRs without an
 	// AddressMapping.
 	KeepCIDRs []string `json:"keepCIDRs,omitempty"`
+	// apiAccess determines whether pods on the virtual nodes of the peer have access to the API server
+	// of the local cluster with tokens of their ServiceAccounts. spec.apiAccess of a VirtualNode
+	// overrides it for that virtual node. If empty, the value policy.apiAccess of the installation is
+	// used. If that is empty, too, it is Disabled with trust Tenant, and Consumer with trust SameOwner.
+	APIAccess *federationv1alpha1.APIAccess `json:"apiAccess,omitempty"`
 }
 
 // ForeignClusterSpecApplyConfiguration constructs a declarative configuration of the ForeignClusterSpec type for use with
@@ -246,5 +251,13 @@ func (b *ForeignClusterSpecApplyConfiguration) WithKeepCIDRs(values ...string) *
 	for i := range values {
 		b.KeepCIDRs = append(b.KeepCIDRs, values[i])
 	}
+	return b
+}
+
+// WithAPIAccess sets the APIAccess field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the APIAccess field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithAPIAccess(value federationv1alpha1.APIAccess) *ForeignClusterSpecApplyConfiguration {
+	b.APIAccess = &value
 	return b
 }

@@ -5,6 +5,10 @@
 
 package v1alpha1
 
+import (
+	federationv1alpha1 "liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
 // PodPolicyApplyConfiguration represents a declarative configuration of the PodPolicy type for use
 // with apply.
 //
@@ -29,6 +33,10 @@ type PodPolicyApplyConfiguration struct {
 	// maxGracePeriodSeconds is the maximum of terminationGracePeriodSeconds of pods, in seconds, 30 to
 	// 2147483647. It limits how long pods delay the drain of a node.
 	MaxGracePeriodSeconds *int64 `json:"maxGracePeriodSeconds,omitempty"`
+	// limits determines whether pods must limit their consumption of memory and ephemeral storage. If
+	// empty in a ForeignCluster, the value policy.pods.limits of the installation is used; if that is
+	// empty, too, and in a ResourceOffer, empty means Any.
+	Limits *federationv1alpha1.PodLimitsPolicy `json:"limits,omitempty"`
 }
 
 // PodPolicyApplyConfiguration constructs a declarative configuration of the PodPolicy type for use with
@@ -72,5 +80,13 @@ func (b *PodPolicyApplyConfiguration) WithMetadataKeys(values ...string) *PodPol
 // If called multiple times, the MaxGracePeriodSeconds field is set to the value of the last call.
 func (b *PodPolicyApplyConfiguration) WithMaxGracePeriodSeconds(value int64) *PodPolicyApplyConfiguration {
 	b.MaxGracePeriodSeconds = &value
+	return b
+}
+
+// WithLimits sets the Limits field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Limits field is set to the value of the last call.
+func (b *PodPolicyApplyConfiguration) WithLimits(value federationv1alpha1.PodLimitsPolicy) *PodPolicyApplyConfiguration {
+	b.Limits = &value
 	return b
 }

@@ -33,8 +33,9 @@ type VirtualNodeSpecApplyConfiguration struct {
 	// labels are labels that the virtual kubelet adds to the Node.
 	Labels map[string]string `json:"labels,omitempty"`
 	// apiAccess determines whether pods on the node have access to the API server of the local
-	// cluster with tokens of their ServiceAccounts. The default is Consumer. Pods have no access if
-	// the value consumerAPIServer of the installation is empty.
+	// cluster with tokens of their ServiceAccounts. If empty, spec.apiAccess of the ForeignCluster
+	// applies, with the defaults that are documented there. Pods have no access if the value
+	// consumerAPIServer of the installation is empty.
 	APIAccess *federationv1alpha1.APIAccess `json:"apiAccess,omitempty"`
 	// reflection selects the objects of offloaded namespaces that are reflected to the provider.
 	// If a provider has several virtual nodes, only the reflection of the oldest VirtualNode

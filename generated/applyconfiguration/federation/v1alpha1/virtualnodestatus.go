@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	federationv1alpha1 "liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 // VirtualNodeStatusApplyConfiguration represents a declarative configuration of the VirtualNodeStatus type for use
@@ -47,6 +48,11 @@ type VirtualNodeStatusApplyConfiguration struct {
 	// storage is spec.storage of the offer, the limits of claims on the provider. It is not part of
 	// the capacity of the Node. Empty if the provider offers no storage.
 	Storage *corev1.ResourceList `json:"storage,omitempty"`
+	// apiAccess determines whether pods on the node have access to the API server of the local
+	// cluster while spec.apiAccess is empty. The controllers copy it from spec.apiAccess of the
+	// ForeignCluster or the default of that field, and write Disabled if the value consumerAPIServer
+	// of the installation is empty. While it is empty, too, pods have no access.
+	APIAccess *federationv1alpha1.APIAccess `json:"apiAccess,omitempty"`
 }
 
 // VirtualNodeStatusApplyConfiguration constructs a declarative configuration of the VirtualNodeStatus type for use with
@@ -137,5 +143,13 @@ func (b *VirtualNodeStatusApplyConfiguration) WithStorageClasses(values ...strin
 // If called multiple times, the Storage field is set to the value of the last call.
 func (b *VirtualNodeStatusApplyConfiguration) WithStorage(value corev1.ResourceList) *VirtualNodeStatusApplyConfiguration {
 	b.Storage = &value
+	return b
+}
+
+// WithAPIAccess sets the APIAccess field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the APIAccess field is set to the value of the last call.
+func (b *VirtualNodeStatusApplyConfiguration) WithAPIAccess(value federationv1alpha1.APIAccess) *VirtualNodeStatusApplyConfiguration {
+	b.APIAccess = &value
 	return b
 }
