@@ -37,6 +37,8 @@ type Installation struct {
 	// Reach and KeepCIDRs apply to peers with a tunnel.
 	Reach     v1alpha1.ReachMode
 	KeepCIDRs []string
+	// APIAccess applies to peers that are providers.
+	APIAccess v1alpha1.APIAccess
 }
 
 // Words in values of policies.
@@ -70,6 +72,8 @@ func Policies(fc *v1alpha1.ForeignCluster, installation *Installation) []v1alpha
 		sourceOf(fc.Spec.Reach != "", installation.Reach != ""))
 	add(v1alpha1.PeerRoleBoth, "keepCIDRs", cidrs(KeepCIDRs(fc, installation.KeepCIDRs)),
 		sourceOf(len(fc.Spec.KeepCIDRs) > 0, len(installation.KeepCIDRs) > 0))
+	add(v1alpha1.PeerRoleProvider, "apiAccess", string(APIAccess(fc, installation.APIAccess)),
+		sourceOf(fc.Spec.APIAccess != "", installation.APIAccess != ""))
 	consumer("network", string(Network(fc, installation.Network)),
 		sourceOf(own.Network != "", installation.Network != ""))
 	consumer("pods.tolerations", permitted(pods.Tolerations, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable),
@@ -80,6 +84,8 @@ func Policies(fc *v1alpha1.ForeignCluster, installation *Installation) []v1alpha
 		sourceOf(len(own.Pods.MetadataKeys) > 0, len(installed.MetadataKeys) > 0))
 	consumer("pods.maxGracePeriodSeconds", most(ptr.Deref(pods.MaxGracePeriodSeconds, 0)),
 		sourceOf(own.Pods.MaxGracePeriodSeconds != nil, installed.MaxGracePeriodSeconds != nil))
+	consumer("pods.limits", string(cmp.Or(pods.Limits, v1alpha1.PodLimitsAny)),
+		sourceWithoutTrust(own.Pods.Limits != "", installed.Limits != ""))
 	for _, limits := range objectLimits(fc, installation) {
 		consumer("objects", limits.value, limits.source)
 	}
@@ -87,11 +93,8 @@ func Policies(fc *v1alpha1.ForeignCluster, installation *Installation) []v1alpha
 		sourceOf(false, installation.MaxObjectBytes > 0))
 	consumer("externalNames", permitted(ExternalNames(fc, installation.ExternalNames)),
 		sourceOf(len(own.ExternalNames) > 0, len(installation.ExternalNames) > 0))
-	refused, source := v1alpha1.RefusedPodsKeep, v1alpha1.PolicySourceDefault
-	if own.RefusedPods != "" {
-		refused, source = own.RefusedPods, v1alpha1.PolicySourceField
-	}
-	consumer("refusedPods", string(refused), source)
+	consumer("refusedPods", string(cmp.Or(own.RefusedPods, v1alpha1.RefusedPodsKeep)),
+		sourceWithoutTrust(own.RefusedPods != "", false))
 	return policies
 }
 
@@ -106,6 +109,14 @@ func sourceOf(field, value bool) v1alpha1.PolicySource {
 	default:
 		return v1alpha1.PolicySourceTrust
 	}
+}
+
+// sourceWithoutTrust is sourceOf for a policy whose default is the same for every trust.
+func sourceWithoutTrust(field, value bool) v1alpha1.PolicySource {
+	if !field && !value {
+		return v1alpha1.PolicySourceDefault
+	}
+	return sourceOf(field, value)
 }
 
 // decision returns the decision about resource requests of a consumer, and its source. The field is the source, too, if

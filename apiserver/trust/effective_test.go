@@ -36,11 +36,13 @@ Consumer incomingPolicy.maxRemoteNamespaces Trust: 20
 Consumer incomingPolicy.decision Value: Manual
 Both reach Trust: Offloaded
 Both keepCIDRs Trust: none
+Provider apiAccess Trust: Disabled
 Consumer incomingPolicy.network Trust: Isolated
 Consumer incomingPolicy.pods.tolerations Trust: node.kubernetes.io/not-ready, node.kubernetes.io/unreachable
 Consumer incomingPolicy.pods.runtimeClasses Trust: none
 Consumer incomingPolicy.pods.metadataKeys Trust: none
 Consumer incomingPolicy.pods.maxGracePeriodSeconds Trust: 3600
+Consumer incomingPolicy.pods.limits Default: Any
 Consumer incomingPolicy.objects Trust: count/configmaps=100, count/ingresses.networking.k8s.io=20, ` +
 		`count/secrets=100, count/services=100, services.loadbalancers=0, services.nodeports=0
 Consumer policy.maxObjectBytes Trust: 131072
@@ -52,11 +54,13 @@ Consumer incomingPolicy.maxRemoteNamespaces Trust: unlimited
 Consumer incomingPolicy.decision Value: Manual
 Both reach Trust: All
 Both keepCIDRs Trust: any
+Provider apiAccess Trust: Consumer
 Consumer incomingPolicy.network Trust: Open
 Consumer incomingPolicy.pods.tolerations Trust: any
 Consumer incomingPolicy.pods.runtimeClasses Trust: any
 Consumer incomingPolicy.pods.metadataKeys Trust: any
 Consumer incomingPolicy.pods.maxGracePeriodSeconds Trust: unlimited
+Consumer incomingPolicy.pods.limits Default: Any
 Consumer incomingPolicy.objects Trust: unlimited
 Consumer policy.maxObjectBytes Trust: unlimited
 Consumer incomingPolicy.externalNames Trust: any
@@ -66,14 +70,14 @@ Consumer incomingPolicy.refusedPods Default: Keep
 		RemoteNamespaces: []string{"team-b-*"}, MaxRemoteNamespaces: 5, Network: v1alpha1.NetworkIsolated,
 		Pods: PodFlags{
 			Tolerations: []string{"gpu"}, RuntimeClasses: []string{"kata"}, MetadataKeys: []string{"a.example.com/*"},
-			MaxGracePeriodSeconds: 60,
+			MaxGracePeriodSeconds: 60, Limits: string(v1alpha1.PodLimitsRequired),
 		},
 		Objects: corev1.ResourceList{
 			"count/secrets": resource.MustParse("7"), "services.nodeports": resource.MustParse("1"),
 		},
 		ReflectedKinds: []metav1.GroupVersionResource{{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}},
 		MaxObjectBytes: 4096, ExternalNames: []string{"*.example.org"}, AutoAccept: true,
-		Reach: v1alpha1.ReachAll, KeepCIDRs: []string{"10.128.0.0/9"},
+		Reach: v1alpha1.ReachAll, KeepCIDRs: []string{"10.128.0.0/9"}, APIAccess: v1alpha1.APIAccessDisabled,
 	}
 	own := v1alpha1.IncomingPolicy{
 		PeeringAnswer:    v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringRefuse},
@@ -81,13 +85,14 @@ Consumer incomingPolicy.refusedPods Default: Keep
 		Network: v1alpha1.NetworkOpen,
 		Pods: v1alpha1.PodPolicy{
 			Tolerations: []string{"nvidia.com/*"}, RuntimeClasses: []string{"*"}, MetadataKeys: []string{"b.example.com/*"},
-			MaxGracePeriodSeconds: ptr.To[int64](90),
+			MaxGracePeriodSeconds: ptr.To[int64](90), Limits: v1alpha1.PodLimitsAny,
 		},
 		Objects:       corev1.ResourceList{"services.nodeports": resource.MustParse("5")},
 		ExternalNames: []string{"*.example.com"}, RefusedPods: v1alpha1.RefusedPodsEvict,
 	}
 	field := consumer(v1alpha1.TrustTenant, own)
 	field.Spec.Reach, field.Spec.KeepCIDRs = v1alpha1.ReachOffloaded, []string{"10.64.0.0/10", "fd00::/8"}
+	field.Spec.APIAccess = v1alpha1.APIAccessConsumer
 	for _, test := range []struct {
 		name         string
 		fc           *v1alpha1.ForeignCluster
@@ -103,11 +108,13 @@ Consumer incomingPolicy.maxRemoteNamespaces Value: 5
 Consumer incomingPolicy.decision Value: Accept
 Both reach Value: All
 Both keepCIDRs Value: 10.128.0.0/9
+Provider apiAccess Value: Disabled
 Consumer incomingPolicy.network Value: Isolated
 Consumer incomingPolicy.pods.tolerations Value: node.kubernetes.io/not-ready, node.kubernetes.io/unreachable, gpu
 Consumer incomingPolicy.pods.runtimeClasses Value: kata
 Consumer incomingPolicy.pods.metadataKeys Value: a.example.com/*
 Consumer incomingPolicy.pods.maxGracePeriodSeconds Value: 60
+Consumer incomingPolicy.pods.limits Value: Required
 Consumer incomingPolicy.objects Value: count/secrets=7, services.nodeports=1
 Consumer incomingPolicy.objects Trust: others unlimited
 Consumer policy.maxObjectBytes Value: 4096
@@ -120,12 +127,14 @@ Consumer incomingPolicy.maxRemoteNamespaces Field: 3
 Consumer incomingPolicy.decision Field: Refuse
 Both reach Field: Offloaded
 Both keepCIDRs Field: 10.64.0.0/10, fd00::/8
+Provider apiAccess Field: Consumer
 Consumer incomingPolicy.network Field: Open
 Consumer incomingPolicy.pods.tolerations Field: node.kubernetes.io/not-ready, ` +
 				`node.kubernetes.io/unreachable, nvidia.com/*
 Consumer incomingPolicy.pods.runtimeClasses Field: any
 Consumer incomingPolicy.pods.metadataKeys Field: b.example.com/*
 Consumer incomingPolicy.pods.maxGracePeriodSeconds Field: 90
+Consumer incomingPolicy.pods.limits Field: Any
 Consumer incomingPolicy.objects Field: services.nodeports=5
 Consumer incomingPolicy.objects Value: count/secrets=7
 Consumer incomingPolicy.objects Trust: count/certificates.cert-manager.io=100, count/configmaps=100, ` +

@@ -19,13 +19,34 @@ const (
 	flagRuntimeClasses = "policy-pods-runtime-classes"
 	flagMetadataKeys   = "policy-pods-metadata-keys"
 	flagMaxGracePeriod = "policy-pods-max-grace-period-seconds"
+	flagLimits         = "policy-pods-limits"
+	flagAPIAccess      = "policy-api-access"
 )
 
+// AddAPIAccessFlag adds the flag that sets access, the access of pods on providers to the API server of this cluster.
+func AddAPIAccessFlag(fs *pflag.FlagSet, access *string) {
+	fs.StringVar(access, flagAPIAccess, *access,
+		"Access of pods on providers to the API server of this cluster with tokens of their ServiceAccounts, unless "+
+			"spec.apiAccess of a ForeignCluster or a VirtualNode is set: Consumer (pods have access) or Disabled. If empty, "+
+			"Disabled with trust Tenant, and Consumer with SameOwner.")
+}
+
+// ValidateAPIAccess returns an error if a value of the flag that AddAPIAccessFlag adds is invalid.
+func ValidateAPIAccess(access string) []error {
+	switch v1alpha1.APIAccess(access) {
+	case "", v1alpha1.APIAccessConsumer, v1alpha1.APIAccessDisabled:
+		return nil
+	}
+	return []error{fmt.Errorf("--%s %q: must be %s, %s or empty", flagAPIAccess, access, v1alpha1.APIAccessConsumer,
+		v1alpha1.APIAccessDisabled)}
+}
+
 // PodFlags are the limits for pods of consumers that the flags of a program set. Each field has the meaning of the
-// field of this name in v1alpha1.PodPolicy. The trust in a consumer determines those that are empty or 0.
+// field of this name in v1alpha1.PodPolicy. The trust in a consumer determines those that are empty or 0, except Limits.
 type PodFlags struct {
 	Tolerations, RuntimeClasses, MetadataKeys []string
 	MaxGracePeriodSeconds                     int64
+	Limits                                    string
 }
 
 // PodLimits returns the limits for pods of a consumer; nil if it has none.
@@ -37,6 +58,7 @@ func (f *PodFlags) PodLimits(fc *v1alpha1.ForeignCluster) *v1alpha1.PodPolicy {
 func (f *PodFlags) policy() *v1alpha1.PodPolicy {
 	policy := &v1alpha1.PodPolicy{
 		Tolerations: f.Tolerations, RuntimeClasses: f.RuntimeClasses, MetadataKeys: f.MetadataKeys,
+		Limits: v1alpha1.PodLimitsPolicy(f.Limits),
 	}
 	if f.MaxGracePeriodSeconds > 0 {
 		policy.MaxGracePeriodSeconds = &f.MaxGracePeriodSeconds
@@ -58,6 +80,9 @@ func (f *PodFlags) AddFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&f.MaxGracePeriodSeconds, flagMaxGracePeriod, f.MaxGracePeriodSeconds,
 		"Maximum termination grace period of pods of consumers, in seconds. If 0, trust Tenant permits 3600, and SameOwner "+
 			"any.")
+	fs.StringVar(&f.Limits, flagLimits, f.Limits,
+		"Required refuses pods of consumers that have a container without a limit for memory or ephemeral-storage, or an "+
+			"emptyDir with medium Memory and without sizeLimit. Any, or empty, permits them.")
 }
 
 // Validate returns an error for each invalid value of a flag.
@@ -73,6 +98,12 @@ func (f *PodFlags) Validate() []error {
 	problem := validation.InvalidMaxGracePeriod(f.MaxGracePeriodSeconds)
 	if f.MaxGracePeriodSeconds != 0 && problem != "" {
 		errs = append(errs, fmt.Errorf("--%s %d: %s", flagMaxGracePeriod, f.MaxGracePeriodSeconds, problem))
+	}
+	switch v1alpha1.PodLimitsPolicy(f.Limits) {
+	case "", v1alpha1.PodLimitsAny, v1alpha1.PodLimitsRequired:
+	default:
+		errs = append(errs, fmt.Errorf("--%s %q: must be %s, %s or empty", flagLimits, f.Limits, v1alpha1.PodLimitsAny,
+			v1alpha1.PodLimitsRequired))
 	}
 	return errs
 }

@@ -54,7 +54,67 @@ func Refusals(
 		errs = append(errs, field.Invalid(specPath.Child("terminationGracePeriodSeconds"), grace,
 			fmt.Sprintf("the provider permits at most %d seconds%s", *most, remedy.in("maxGracePeriodSeconds"))))
 	}
+	if policy.Limits == v1alpha1.PodLimitsRequired {
+		errs = append(errs, withoutLimits(&pod.Spec, &old.Spec, specPath, remedy)...)
+	}
 	return errs
+}
+
+// limitedResources are the resources that containers must limit if limits are required.
+var limitedResources = []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+
+// withoutLimits returns an error for each limit that is missing in a pod. Ephemeral containers cannot have limits; a new
+// ShadowPod has none.
+func withoutLimits(pod, old *corev1.PodSpec, path *field.Path, remedy remedy) field.ErrorList {
+	const name = "limits"
+	var errs field.ErrorList
+	for _, list := range []struct {
+		name       string
+		containers []corev1.Container
+		old        []corev1.Container
+	}{
+		{"initContainers", pod.InitContainers, old.InitContainers}, {"containers", pod.Containers, old.Containers},
+	} {
+		for i, container := range list.containers {
+			at := path.Child(list.name).Index(i).Child("resources", "limits")
+			before := slices.IndexFunc(list.old, func(old corev1.Container) bool { return old.Name == container.Name })
+			for _, resource := range limitedResources {
+				if limited(container.Resources.Limits, resource) || ofPod(pod, resource) ||
+					before >= 0 && !limited(list.old[before].Resources.Limits, resource) && !ofPod(old, resource) {
+					continue
+				}
+				errs = append(errs, field.Required(at.Key(string(resource)), fmt.Sprintf("the provider requires a limit for %s "+
+					"of container %s%s", resource, container.Name, remedy.without(name))))
+			}
+		}
+	}
+	for i, volume := range pod.Volumes {
+		if !unlimitedMemory(volume) || slices.ContainsFunc(old.Volumes, func(old corev1.Volume) bool {
+			return old.Name == volume.Name && unlimitedMemory(old)
+		}) {
+			continue
+		}
+		errs = append(errs, field.Required(path.Child("volumes").Index(i).Child("emptyDir", "sizeLimit"), fmt.Sprintf(
+			"the provider requires a limit for volume %s, which is in memory%s", volume.Name, remedy.without(name))))
+	}
+	return errs
+}
+
+// limited reports whether limits contain a resource. A limit of 0 means that there is none.
+func limited(limits corev1.ResourceList, resource corev1.ResourceName) bool {
+	limit := limits[resource]
+	return limit.Sign() > 0
+}
+
+// ofPod reports whether a pod limits a resource of all its containers.
+func ofPod(pod *corev1.PodSpec, resource corev1.ResourceName) bool {
+	return pod.Resources != nil && limited(pod.Resources.Limits, resource)
+}
+
+// unlimitedMemory reports whether a volume is an emptyDir in memory without a limit.
+func unlimitedMemory(volume corev1.Volume) bool {
+	dir := volume.EmptyDir
+	return dir != nil && dir.Medium == corev1.StorageMediumMemory && (dir.SizeLimit == nil || dir.SizeLimit.Sign() <= 0)
 }
 
 // keys returns an error for each new or changed label or annotation that is refused.
@@ -111,6 +171,12 @@ type remedy struct{ consumer string }
 func (r remedy) in(name string) string {
 	return fmt.Sprintf(": remove it, or have the provider's administrator permit it in spec.incomingPolicy.pods.%s of "+
 		"ForeignCluster %s", name, r.consumer)
+}
+
+// without is like in, for something that the pod lacks.
+func (r remedy) without(name string) string {
+	return fmt.Sprintf(": set it, or have the provider's administrator set spec.incomingPolicy.pods.%s of ForeignCluster "+
+		"%s, or the value policy.pods.%s, to Any", name, r.consumer, name)
 }
 
 func list(names []string) string {

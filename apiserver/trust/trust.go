@@ -29,7 +29,10 @@ const DefaultMaxGracePeriodSeconds = 3600
 
 // Strictest returns limits that permit at most what the limits of any consumer permit.
 func Strictest() *v1alpha1.PodPolicy {
-	return &v1alpha1.PodPolicy{MaxGracePeriodSeconds: ptr.To[int64](corev1.DefaultTerminationGracePeriodSeconds)}
+	return &v1alpha1.PodPolicy{
+		MaxGracePeriodSeconds: ptr.To[int64](corev1.DefaultTerminationGracePeriodSeconds),
+		Limits:                v1alpha1.PodLimitsRequired,
+	}
 }
 
 // Of returns the trust in a peer. A ForeignCluster of v0.1.0 has none, which means SameOwner.
@@ -101,6 +104,24 @@ func Reach(fc *v1alpha1.ForeignCluster, installation v1alpha1.ReachMode) v1alpha
 		ofTrust = v1alpha1.ReachOffloaded
 	}
 	return cmp.Or(fc.Spec.Reach, installation, ofTrust)
+}
+
+// APIAccess returns whether pods on the virtual nodes of a provider have access to the consumer's API server:
+// spec.apiAccess of its ForeignCluster or, if it is empty, the value of the installation. If both are empty, pods on a
+// provider with trust SameOwner have access, and those on one with trust Tenant have none. spec.apiAccess of a
+// VirtualNode overrides the result for that virtual node.
+func APIAccess(fc *v1alpha1.ForeignCluster, installation v1alpha1.APIAccess) v1alpha1.APIAccess {
+	ofTrust := v1alpha1.APIAccessConsumer
+	if Of(fc) == v1alpha1.TrustTenant {
+		ofTrust = v1alpha1.APIAccessDisabled
+	}
+	return cmp.Or(fc.Spec.APIAccess, installation, ofTrust)
+}
+
+// NodeAPIAccess returns whether pods on a virtual node have access to the consumer's API server. It returns the empty
+// string while the controller manager has not written status.apiAccess of the VirtualNode and spec.apiAccess is empty.
+func NodeAPIAccess(node *v1alpha1.VirtualNode) v1alpha1.APIAccess {
+	return cmp.Or(node.Spec.APIAccess, node.Status.APIAccess)
 }
 
 // KeepCIDRs returns the CIDRs within which CIDRs of a peer are used unchanged if they are free: spec.keepCIDRs of its
@@ -175,7 +196,7 @@ func MaxObjectBytes(fc *v1alpha1.ForeignCluster, installation int64) int64 {
 func Pods(fc *v1alpha1.ForeignCluster, installation *v1alpha1.PodPolicy) *v1alpha1.PodPolicy {
 	policy := podPolicy(fc, installation)
 	if anything(policy.Tolerations) && anything(policy.RuntimeClasses) && anything(policy.MetadataKeys) &&
-		policy.MaxGracePeriodSeconds == nil {
+		policy.MaxGracePeriodSeconds == nil && policy.Limits == "" {
 		return nil
 	}
 	return policy
@@ -192,6 +213,10 @@ func podPolicy(fc *v1alpha1.ForeignCluster, installation *v1alpha1.PodPolicy) *v
 	}
 	if policy.MaxGracePeriodSeconds == nil && Of(fc) == v1alpha1.TrustTenant {
 		policy.MaxGracePeriodSeconds = ptr.To[int64](DefaultMaxGracePeriodSeconds)
+	}
+	// Any is the same as empty, so that offers to consumers of earlier versions do not change.
+	if cmp.Or(own.Limits, installation.Limits) == v1alpha1.PodLimitsRequired {
+		policy.Limits = v1alpha1.PodLimitsRequired
 	}
 	return policy
 }

@@ -289,3 +289,90 @@ func TestLocalMetadataStaysOnTheConsumer(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestContainersWithoutLimitsAreRefused(t *testing.T) {
+	limits := func(pairs ...string) corev1.ResourceList {
+		list := corev1.ResourceList{}
+		for i := 0; i < len(pairs); i += 2 {
+			list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+		}
+		return list
+	}
+	container := func(name string, pairs ...string) corev1.Container {
+		return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Limits: limits(pairs...)}}
+	}
+	both := container("web", "memory", "1Gi", "ephemeral-storage", "1Gi")
+	memory, storage := container("web", "memory", "1Gi"), container("web", "ephemeral-storage", "1Gi")
+	spec := func(containers ...corev1.Container) corev1.PodSpec { return corev1.PodSpec{Containers: containers} }
+	directory := func(dir corev1.EmptyDirVolumeSource) corev1.PodSpec {
+		pod := spec(both)
+		pod.Volumes = []corev1.Volume{{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &dir}}}
+		return pod
+	}
+	initial, ofPod := spec(both), spec(storage)
+	initial.InitContainers = []corev1.Container{container("setup", "memory", "1Gi")}
+	ofPod.Resources = &corev1.ResourceRequirements{Limits: limits("memory", "2Gi")}
+	required := v1alpha1.IncomingPolicy{Pods: v1alpha1.PodPolicy{Limits: v1alpha1.PodLimitsRequired}}
+	memoryOnly := corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
+	for _, test := range []struct {
+		name      string
+		policy    v1alpha1.IncomingPolicy
+		installed string
+		pod       corev1.PodSpec
+		old       *corev1.PodSpec
+		// want are the fields of the errors, and named a word in the first of them.
+		want  []string
+		named string
+	}{
+		{name: "the default", pod: spec(container("web"))},
+		{name: "the field has precedence", installed: "Required", pod: spec(container("web")),
+			policy: v1alpha1.IncomingPolicy{Pods: v1alpha1.PodPolicy{Limits: v1alpha1.PodLimitsAny}}},
+		{name: "the value", installed: "Required", pod: spec(memory),
+			want: []string{"spec.containers[0].resources.limits[ephemeral-storage]"}, named: "ephemeral-storage of container web"},
+		{name: "both limits", policy: required, pod: spec(both)},
+		{name: "no limits", policy: required, pod: spec(both, container("sidecar")), want: []string{
+			"spec.containers[1].resources.limits[memory]", "spec.containers[1].resources.limits[ephemeral-storage]",
+		}, named: "memory of container sidecar"},
+		{name: "a limit of 0", policy: required, pod: spec(container("web", "memory", "0", "ephemeral-storage", "1Gi")),
+			want: []string{"spec.containers[0].resources.limits[memory]"}, named: "policy.pods.limits"},
+		{name: "an init container", policy: required, pod: initial,
+			want: []string{"spec.initContainers[0].resources.limits[ephemeral-storage]"}, named: "container setup"},
+		{name: "a limit of the pod", policy: required, pod: ofPod},
+		{name: "an update of a pod without limits", policy: required, pod: spec(storage), old: ptr.To(spec(storage))},
+		{name: "an update that removes a limit", policy: required, pod: spec(storage), old: ptr.To(spec(both)),
+			want: []string{"spec.containers[0].resources.limits[memory]"}, named: "spec.incomingPolicy.pods.limits"},
+		{name: "a volume in memory", policy: required, pod: directory(memoryOnly),
+			want: []string{"spec.volumes[0].emptyDir.sizeLimit"}, named: "volume cache"},
+		{name: "a volume in memory before an update", policy: required, pod: directory(memoryOnly),
+			old: ptr.To(directory(memoryOnly))},
+		{name: "a volume in memory with a limit", policy: required, pod: directory(corev1.EmptyDirVolumeSource{
+			Medium: corev1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("1Gi")),
+		})},
+		{name: "a volume on a disk", policy: required, pod: directory(corev1.EmptyDirVolumeSource{})},
+	} {
+		for _, trust := range []v1alpha1.PeeringTrust{v1alpha1.TrustTenant, v1alpha1.TrustSameOwner} {
+			t.Run(test.name+", "+string(trust), func(t *testing.T) {
+				flags := PodFlags{Limits: test.installed}
+				policy := flags.PodLimits(consumer(trust, test.policy))
+				if policy == nil {
+					policy = &v1alpha1.PodPolicy{}
+				}
+				var old *corev1.PodTemplateSpec
+				if test.old != nil {
+					old = &corev1.PodTemplateSpec{Spec: *test.old}
+				}
+				errs := Refusals(policy, &corev1.PodTemplateSpec{Spec: test.pod}, old, field.NewPath("spec"), "rome")
+				var got []string
+				for _, err := range errs {
+					got = append(got, err.Field)
+				}
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Errorf("fields (-want +got):\n%s", diff)
+				}
+				if len(errs) > 0 && !strings.Contains(errs[0].Detail, test.named) {
+					t.Errorf("the error does not name %q: %v", test.named, errs[0])
+				}
+			})
+		}
+	}
+}

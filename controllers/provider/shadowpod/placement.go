@@ -109,7 +109,11 @@ func (n *Nodes) Limits(ctx context.Context, foreignCluster string) (Limits, erro
 		return Limits{}, err
 	}
 	if cluster == nil {
-		return Limits{Policy: trust.Strictest()}, nil
+		// The last pods of a consumer without a ForeignCluster were admitted with its limits, which may not have
+		// required limits of resources.
+		policy := trust.Strictest()
+		policy.Limits = ""
+		return Limits{Policy: policy}, nil
 	}
 	return Limits{
 		Policy: n.policy.PodLimits(cluster),

@@ -30,7 +30,9 @@ import (
 )
 
 // remotes has the consumer of each remote namespace. Namespace unlabelled has no label that names its consumer.
-var remotes = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "field": "siena", "unlabelled": ""}
+var remotes = map[string]string{
+	"web": "milan", "shop": "milan", "lab": "turin", "field": "siena", "forest": "pisa", "unlabelled": "",
+}
 
 func consumerOf(_ context.Context, namespace string) (string, bool, error) {
 	consumer, remote := remotes[namespace]
@@ -40,6 +42,7 @@ func consumerOf(_ context.Context, namespace string) (string, bool, error) {
 // limits are the limits for pods of each consumer.
 var limits = map[string]*v1alpha1.PodPolicy{
 	"siena": {Tolerations: []string{"nvidia.com/*"}, MaxGracePeriodSeconds: ptr.To[int64](300)},
+	"pisa":  {Limits: v1alpha1.PodLimitsRequired},
 }
 
 func limitsOf(_ context.Context, consumer string) (*v1alpha1.PodPolicy, error) {

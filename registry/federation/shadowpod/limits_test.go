@@ -27,6 +27,10 @@ func TestPodsOfAConsumerAreWithinItsLimits(t *testing.T) {
 	// The offers state no limits, like those of administrators.
 	s.offer(t, "siena", "rome", amounts("pods", "10"))
 	s.offer(t, "turin", "rome", amounts("pods", "10"))
+	s.offer(t, "pisa", "rome", amounts("pods", "10", "memory", "10Gi", "ephemeral-storage", "10Gi"))
+	limited := func(pod *federation.ShadowPod) {
+		pod.Spec.Pod.Containers[0].Resources.Limits = amounts("memory", "1Gi", "ephemeral-storage", "1Gi")
+	}
 	tolerating := func(keys ...string) func(*federation.ShadowPod) {
 		return func(pod *federation.ShadowPod) {
 			for _, key := range keys {
@@ -56,6 +60,9 @@ func TestPodsOfAConsumerAreWithinItsLimits(t *testing.T) {
 		{name: "annotated", namespace: "field", update: func(pod *federation.ShadowPod) {
 			pod.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "kube-system/storage"}
 		}, want: "metadata.annotations[k8s.v1.cni.cncf.io/networks]"},
+		{name: "limited", namespace: "forest", change: limited},
+		{name: "without-limits", namespace: "forest",
+			want: "spec.pod.containers[0].resources.limits[memory]: Required value: the provider requires a limit"},
 		{name: "offer-refused", namespace: "field", phase: federation.NegotiationRefused, update: tolerating("dedicated"),
 			want: "spec.pod.tolerations[0].key"},
 	} {
