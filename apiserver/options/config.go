@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/server"
 	federationrest "liqo.io/federation/registry/federation/rest"
 	"liqo.io/federation/registry/federation/volumestats"
@@ -97,6 +98,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 		OwnCA:               ownCA,
 		Trust:               federation.PeeringTrust(o.Trust),
 		Pods:                o.Pods,
+		APIAccess:           v1alpha1.APIAccess(o.APIAccess),
 	}
 	return config, nil
 }

@@ -80,6 +80,9 @@ type Options struct {
 	Trust string
 	// Pods are the limits for pods of consumers.
 	Pods trust.PodFlags
+	// APIAccess is the access of pods on providers to the API server of the local cluster. Only warnings about changes
+	// depend on it.
+	APIAccess string
 
 	// Serving is the address, the port and the certificate for HTTPS.
 	Serving *genericoptions.SecureServingOptionsWithLoopback
@@ -170,6 +173,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"What new peers, and pods of their users, may do in this cluster, unless spec.trust of their ForeignCluster or of "+
 			"their invitation is set: Tenant (peers of other owners) or SameOwner.")
 	o.Pods.AddFlags(fs)
+	trust.AddAPIAccessFlag(fs, &o.APIAccess)
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
 		"Kubeconfig file of this cluster. Empty uses the ServiceAccount of the pod.")
 

@@ -17,6 +17,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 )
 
 // maxClusterName is the maximum length of --cluster-name, which becomes part of names of namespaces and
@@ -71,6 +72,7 @@ func (o *Options) validateCluster() []error {
 		errs = append(errs, fmt.Errorf("--policy-trust %q: must be one of %v", o.Trust, trusts))
 	}
 	errs = append(errs, o.Pods.Validate()...)
+	errs = append(errs, trust.ValidateAPIAccess(o.APIAccess)...)
 	if o.Server != "" {
 		if err := serverURL(o.Server); err != nil {
 			errs = append(errs, fmt.Errorf("--server %q: %w", o.Server, err))

@@ -147,6 +147,14 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 			args: []string{"--policy-trust=Friend"},
 			want: []string{`--policy-trust "Friend": must be one of [Tenant SameOwner]`},
 		},
+		"an unknown API access": {
+			args: []string{"--policy-api-access=Home"},
+			want: []string{`--policy-api-access "Home": must be Consumer, Disabled or empty`},
+		},
+		"unknown limits of pods": {
+			args: []string{"--policy-pods-limits=Some"},
+			want: []string{`--policy-pods-limits "Some": must be Any, Required or empty`},
+		},
 		"no trust":                    {args: []string{"--policy-trust="}, want: []string{`--policy-trust ""`}},
 		"an unknown admission plugin": {args: []string{"--enable-admission-plugins=Magic"}, want: []string{`"Magic" is unknown`}},
 		"an unknown log format":       {args: []string{"--logging-format=poem"}, want: []string{"poem"}},

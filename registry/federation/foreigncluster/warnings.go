@@ -15,6 +15,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
@@ -69,7 +70,8 @@ func hasAddress(server string) bool {
 }
 
 // surroundings returns a function that warns about the volumes stored by the peer if an update disables its outgoing
-// peering, and about running pods of the peer that changed limits would refuse.
+// peering, about running pods of the peer that changed limits would refuse, and about pods on the peer that lose their
+// access to the local API server.
 func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *federation.ForeignCluster) []string {
 	return func(ctx context.Context, cluster, old *federation.ForeignCluster) []string {
 		if old == nil {
@@ -86,6 +88,9 @@ func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *fed
 		if cluster.Spec.Trust != old.Spec.Trust || refused || !apiequality.Semantic.DeepEqual(pods, before) {
 			found = append(found, beyondLimits(ctx, plans, cluster)...)
 		}
+		if cluster.Spec.Trust != old.Spec.Trust || cluster.Spec.APIAccess != old.Spec.APIAccess {
+			found = append(found, withoutAccess(ctx, plans, cluster)...)
+		}
 		return found
 	}
 }
@@ -93,8 +98,8 @@ func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *fed
 // beyondLimits returns a warning about the running pods of a consumer that the limits in cluster, its ForeignCluster,
 // would refuse. It returns none if no pod is refused, or if the pods cannot be read before ctx is done.
 func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.ForeignCluster) []string {
-	external := &v1alpha1.ForeignCluster{}
-	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(cluster, external, nil); err != nil {
+	external, err := converted(cluster)
+	if err != nil {
 		return nil
 	}
 	names, err := plans.BeyondLimits(ctx, cluster.Name, plans.Pods.PodLimits(external))
@@ -107,6 +112,28 @@ func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.Fo
 	}
 	return []string{fmt.Sprintf("spec.trust, spec.incomingPolicy.pods: %d running pods %s: %s",
 		len(names), result, plan.Listed(names))}
+}
+
+// withoutAccess returns a warning about the pods on virtual nodes of a provider that lose their access to the local API
+// server by cluster, its ForeignCluster. It returns none if there are no such pods, or if the VirtualNodes cannot be read
+// before ctx is done.
+func withoutAccess(ctx context.Context, plans plan.Reader, cluster *federation.ForeignCluster) []string {
+	external, err := converted(cluster)
+	if err != nil || trust.APIAccess(external, plans.APIAccess) != v1alpha1.APIAccessDisabled {
+		return nil
+	}
+	pods, names, err := plans.WithAccess(ctx, cluster.Name)
+	if err != nil || pods == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("spec.trust, spec.apiAccess: %d running pods get no new tokens for the API server of this "+
+		"cluster, and lose access through a tunnel at once, on the virtual nodes %s", pods, plan.Listed(names))}
+}
+
+// converted returns a ForeignCluster in version v1alpha1.
+func converted(cluster *federation.ForeignCluster) (*v1alpha1.ForeignCluster, error) {
+	external := &v1alpha1.ForeignCluster{}
+	return external, v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(cluster, external, nil)
 }
 
 // deletion returns a function that warns about the volumes stored by the peer when its ForeignCluster is deleted.

@@ -11,14 +11,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/install"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/subresource/plan"
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
@@ -128,15 +131,21 @@ func TestStricterTrustWarnsAboutRunningPods(t *testing.T) {
 	pod := func(name, consumer string, grace int64) federation.ShadowPod {
 		return federation.ShadowPod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
-			Spec:       federation.ShadowPodSpec{Pod: corev1.PodSpec{TerminationGracePeriodSeconds: &grace}},
-			Status:     federation.ShadowPodStatus{ForeignCluster: consumer},
+			Spec: federation.ShadowPodSpec{Pod: corev1.PodSpec{
+				TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "main"}},
+			}},
+			Status: federation.ShadowPodStatus{ForeignCluster: consumer},
 		}
+	}
+	quick := pod("quick", "rome", 30)
+	quick.Spec.Pod.Containers[0].Resources.Limits = corev1.ResourceList{
+		corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("1Gi"),
 	}
 	finished := pod("finished", "rome", 7200)
 	finished.Status.Phase = corev1.PodSucceeded
 	plans := plan.Reader{ShadowPods: subresourcetest.List(func() runtime.Object {
 		return &federation.ShadowPodList{Items: []federation.ShadowPod{
-			pod("slow", "rome", 7200), pod("quick", "rome", 30), pod("slow-too", "turin", 7200), finished,
+			pod("slow", "rome", 7200), quick, pod("slow-too", "turin", 7200), finished,
 		}}
 	})}
 	cluster := func(trust federation.PeeringTrust, most *int64) *federation.ForeignCluster {
@@ -147,6 +156,8 @@ func TestStricterTrustWarnsAboutRunningPods(t *testing.T) {
 	evicting := cluster(federation.TrustTenant, nil)
 	evicting.Spec.IncomingPolicy.RefusedPods = federation.RefusedPodsEvict
 	const keep, evict = "1 running pods keep running", "1 running pods are refused, so that they are evicted"
+	limited := cluster(federation.TrustSameOwner, nil)
+	limited.Spec.IncomingPolicy.Pods.Limits = federation.PodLimitsRequired
 	for _, test := range []struct {
 		name    string
 		old, to *federation.ForeignCluster
@@ -165,6 +176,7 @@ func TestStricterTrustWarnsAboutRunningPods(t *testing.T) {
 			"a shorter period", cluster(federation.TrustSameOwner, nil),
 			cluster(federation.TrustSameOwner, ptr.To[int64](60)), 0, keep,
 		},
+		{"required limits", cluster(federation.TrustSameOwner, nil), limited, 0, keep},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plans := plans
@@ -178,6 +190,70 @@ func TestStricterTrustWarnsAboutRunningPods(t *testing.T) {
 	}
 }
 
+func TestLossOfAPIAccessWarnsAboutRunningPods(t *testing.T) {
+	const given, disabled = federation.APIAccessConsumer, federation.APIAccessDisabled
+	node := func(namespace, name string, pods int32, own, inherited federation.APIAccess) federation.VirtualNode {
+		return federation.VirtualNode{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       federation.VirtualNodeSpec{NodeName: "liqo-" + name, APIAccess: own},
+			Status:     federation.VirtualNodeStatus{Pods: pods, APIAccess: inherited},
+		}
+	}
+	all := []federation.VirtualNode{
+		node("liqo-peer-milan", "milan-2", 2, "", given), node("liqo-peer-milan", "milan", 3, "", given),
+		node("liqo-peer-milan", "empty", 0, "", given), node("liqo-peer-milan", "own", 7, given, given),
+		node("liqo-peer-milan", "disabled", 7, "", disabled), node("liqo-peer-turin", "turin", 7, "", given),
+	}
+	plans := plan.Reader{
+		ShadowPods:   subresourcetest.List(func() runtime.Object { return &federation.ShadowPodList{} }),
+		VirtualNodes: virtualNodes(all),
+	}
+	cluster := func(trust federation.PeeringTrust, access federation.APIAccess) *federation.ForeignCluster {
+		return &federation.ForeignCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: federation.ForeignClusterSpec{Trust: trust, APIAccess: access},
+		}
+	}
+	const tenant, sameOwner = federation.TrustTenant, federation.TrustSameOwner
+	for _, test := range []struct {
+		name      string
+		old, to   *federation.ForeignCluster
+		installed v1alpha1.APIAccess
+		want      bool
+	}{
+		{"Tenant", cluster("", ""), cluster(tenant, ""), "", true},
+		{"SameOwner", cluster("", ""), cluster(sameOwner, ""), "", false},
+		{"Tenant with access", cluster(sameOwner, ""), cluster(tenant, given), "", false},
+		{"Tenant with access of the installation", cluster(sameOwner, ""), cluster(tenant, ""), v1alpha1.APIAccessConsumer, false},
+		{"Disabled", cluster(sameOwner, ""), cluster(sameOwner, disabled), "", true},
+		{"Disabled by the installation", cluster(sameOwner, given), cluster(sameOwner, ""), v1alpha1.APIAccessDisabled, true},
+		{"no change", cluster(tenant, ""), cluster(tenant, ""), "", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			plans := plans
+			plans.APIAccess = test.installed
+			got := surroundings(plans)(t.Context(), test.to, test.old)
+			warned := len(got) == 1 && strings.HasPrefix(got[0], "spec.trust, spec.apiAccess: 5 running pods ") &&
+				strings.HasSuffix(got[0], " liqo-milan, liqo-milan-2")
+			if warned != test.want || len(got) > 1 {
+				t.Errorf("got the warnings %q, want one: %t", got, test.want)
+			}
+		})
+	}
+}
+
+// virtualNodes is a store of VirtualNodes.
+type virtualNodes []federation.VirtualNode
+
+func (nodes virtualNodes) List(ctx context.Context, _ *metainternalversion.ListOptions) (runtime.Object, error) {
+	list := &federation.VirtualNodeList{}
+	for _, node := range nodes {
+		if node.Namespace == genericapirequest.NamespaceValue(ctx) {
+			list.Items = append(list.Items, node)
+		}
+	}
+	return list, nil
+}
+
 // unresponsive is a store that does not respond until the context of the request is done.
 type unresponsive struct{}
 
@@ -187,7 +263,7 @@ func (unresponsive) List(ctx context.Context, _ *metainternalversion.ListOptions
 }
 
 func TestReadsForWarningsDelayARequestByReadTimeout(t *testing.T) {
-	plans := plan.Reader{Volumes: unresponsive{}, ShadowPods: unresponsive{}}
+	plans := plan.Reader{Volumes: unresponsive{}, ShadowPods: unresponsive{}, VirtualNodes: unresponsive{}}
 	old := &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringEnabled}}
 	unpeered := old.DeepCopy()
 	unpeered.Spec.Outgoing = federation.PeeringDisabled

@@ -88,6 +88,8 @@ type StorageProvider struct {
 	Trust federation.PeeringTrust
 	// Pods are the limits for pods of consumers that the flags of this server set.
 	Pods trust.PodFlags
+	// APIAccess is the access to the local API server that the flags of this server permit pods on providers.
+	APIAccess v1alpha1.APIAccess
 	// OwnCA is the PEM-encoded CA bundle for kube-apiserver's certificate for the host name kubernetes.default.svc, which
 	// in-band invitations contain.
 	OwnCA []byte
@@ -179,13 +181,14 @@ func (p StorageProvider) v1alpha1(
 		return p.podLimitsOf(ctx, clusters, consumer)
 	}
 	shadowPods := stored(table, "shadowpods", shadowpod.New(quotas, p.remoteNamespaceOf, limitsOf))
-	clusters = stored(table, "foreignclusters", foreigncluster.Kind(p.Trust,
-		plan.Reader{Volumes: volumes, ShadowPods: shadowPods, Pods: p.Pods}).Storage)
+	virtualNodes := stored(table, "virtualnodes", resource.VirtualNodes.Storage)
+	clusters = stored(table, "foreignclusters", foreigncluster.Kind(p.Trust, plan.Reader{
+		VirtualNodes: virtualNodes, Volumes: volumes, ShadowPods: shadowPods, Pods: p.Pods, APIAccess: p.APIAccess,
+	}).Storage)
 	tokens := stored(table, "peeringtokens", peeringtoken.Kind.Storage)
 	identities := stored(table, "identityrequests", identityrequest.New(p.InvitationNamespace))
 	requests := stored(table, "resourcerequests", resourcerequest.Kind.Storage)
 	offers := stored(table, "resourceoffers", resource.ResourceOffers.Storage)
-	virtualNodes := stored(table, "virtualnodes", resource.VirtualNodes.Storage)
 	core := p.Client.CoreV1()
 	plans := plan.Reader{
 		Clusters: clusters, VirtualNodes: virtualNodes, Volumes: volumes, Offers: offers, Kube: p.Client,

@@ -43,6 +43,27 @@ func (r Reader) BeyondLimits(ctx context.Context, consumer string, policy *v1alp
 	return names, nil
 }
 
+// WithAccess returns the number of unfinished pods on those virtual nodes of a provider that currently have access to
+// the local API server and whose VirtualNode does not specify it, and the sorted names of these virtual nodes. provider
+// is the name of the ForeignCluster.
+func (r Reader) WithAccess(ctx context.Context, provider string) (pods int32, names []string, err error) {
+	if r.VirtualNodes == nil {
+		return 0, nil, nil
+	}
+	nodes, err := r.virtualNodes(ctx, naming.PeerNamespace(provider))
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, node := range nodes {
+		if node.Spec.APIAccess == "" && node.Status.APIAccess == v1alpha1.APIAccessConsumer && node.Status.Pods > 0 {
+			pods += node.Status.Pods
+			names = append(names, node.Spec.NodeName)
+		}
+	}
+	slices.Sort(names)
+	return pods, names, nil
+}
+
 // limits returns the limits for pods that the accepted offers of each provider contain, by the name of the provider's
 // ForeignCluster.
 func (r Reader) limits(ctx context.Context, providers []placement.Provider) (map[string][]*v1alpha1.PodPolicy, error) {

@@ -37,7 +37,8 @@ type Lister interface {
 // Reader reads the objects of plans and warnings from the stores of the federation API and from the local cluster. It
 // writes nothing.
 type Reader struct {
-	// Clusters is the store of ForeignClusters, and VirtualNodes of VirtualNodes.
+	// Clusters is the store of ForeignClusters, and VirtualNodes of VirtualNodes. For WithAccess, nil means that there are
+	// no VirtualNodes.
 	Clusters, VirtualNodes Lister
 	// Volumes is the store of VirtualVolumes, and Offloadings of NamespaceOffloadings. All plans read Volumes. Move and
 	// Peer read Offloadings, too.
@@ -48,6 +49,8 @@ type Reader struct {
 	Offers Lister
 	// Pods are the limits for pods of consumers that the flags of this server set.
 	Pods trust.PodFlags
+	// APIAccess is the access to the local API server that the flags of this server permit pods on providers.
+	APIAccess v1alpha1.APIAccess
 	// Kube is the client of the local cluster's Kubernetes API.
 	Kube kubernetes.Interface
 	// ClusterName and ClusterID identify the local cluster.
