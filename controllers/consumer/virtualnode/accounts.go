@@ -24,6 +24,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -55,13 +56,12 @@ func (a *accounts) setUp(manager ctrl.Manager, used *kit.Trigger) error {
 		Complete(a)
 }
 
-// accessChanged selects deletions of virtual nodes and updates of their access to the
-// consumer's API server.
+// accessChanged selects deletions of virtual nodes and updates of their access to the consumer's API server.
 var accessChanged = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(update event.UpdateEvent) bool {
 		old, current := update.ObjectOld.(*v1alpha1.VirtualNode), update.ObjectNew.(*v1alpha1.VirtualNode)
-		return old.Spec.APIAccess != current.Spec.APIAccess
+		return trust.NodeAPIAccess(old) != trust.NodeAPIAccess(current)
 	},
 }
 
@@ -118,7 +118,8 @@ func (a *accounts) reconcile(ctx context.Context, name string) (time.Duration, e
 // onVirtualNodes returns an entry of the annotation for each virtual node whose pods may reach the consumer's API
 // server and each ServiceAccount in use on it, and the time after which to reconcile again. While the pods of a node
 // are not cached yet, its ServiceAccounts stay in the annotation, and the namespace is reconciled again after
-// accountsRetry, because no event reports that the cache is synced.
+// accountsRetry, because no event reports that the cache is synced. They also stay while the access of a node is not in
+// its status yet, for example after an upgrade; an update of the VirtualNode then reports the access.
 func (a *accounts) onVirtualNodes(
 	ctx context.Context, namespace string, before []string, offloaded bool,
 ) (after []string, retryAfter time.Duration, err error) {
@@ -126,18 +127,21 @@ func (a *accounts) onVirtualNodes(
 	if err := a.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, 0, err
 	}
-	for _, node := range nodes.Items {
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
 		if !naming.IsPeerNamespace(node.Namespace) {
 			continue
 		}
 		accounts, soon, complete := a.used(node.Spec.NodeName, namespace)
-		if node.Spec.APIAccess != v1alpha1.APIAccessDisabled {
+		if access := trust.NodeAPIAccess(node); access != v1alpha1.APIAccessDisabled {
 			prefix := naming.AccountOnNode(node.Namespace, node.Name, "")
 			for _, account := range accounts {
-				after = append(after, prefix+account)
+				if access != "" {
+					after = append(after, prefix+account)
+				}
 			}
 			for _, entry := range before {
-				if !complete && strings.HasPrefix(entry, prefix) {
+				if (!complete || access == "") && strings.HasPrefix(entry, prefix) {
 					after = append(after, entry)
 				}
 			}

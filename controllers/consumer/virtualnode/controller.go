@@ -76,6 +76,8 @@ type Reconciler struct {
 	Reserved  []string
 	// Networking applies to ForeignClusters that do not set spec.networking.
 	Networking v1alpha1.NetworkingMode
+	// APIAccess applies to ForeignClusters that do not set spec.apiAccess. Empty applies the default of their trust.
+	APIAccess v1alpha1.APIAccess
 	// RefusedEndpointCIDRs are CIDRs whose addresses are refused for pods on providers with networking Flat, in
 	// addition to the CIDRs in the ClusterInfo.
 	RefusedEndpointCIDRs []string
@@ -158,7 +160,8 @@ var clusterChanged = predicate.Funcs{
 	UpdateFunc: func(update event.UpdateEvent) bool {
 		old, current := update.ObjectOld.(*v1alpha1.ForeignCluster), update.ObjectNew.(*v1alpha1.ForeignCluster)
 		return old.Status.Networking != current.Status.Networking || old.Spec.Networking != current.Spec.Networking ||
-			old.Spec.Cordoned != current.Spec.Cordoned
+			old.Spec.Cordoned != current.Spec.Cordoned || old.Spec.APIAccess != current.Spec.APIAccess ||
+			old.Spec.Trust != current.Spec.Trust
 	},
 }
 

@@ -61,7 +61,7 @@ func TestObjectsAreMappedToTheirVirtualNodes(t *testing.T) {
 	}
 }
 
-func TestOnlyCordonsAndNetworksOfForeignClustersChangeVirtualNodes(t *testing.T) {
+func TestOnlyCordonsNetworksAndAccessOfForeignClustersChangeVirtualNodes(t *testing.T) {
 	old := &v1alpha1.ForeignCluster{}
 	for _, test := range []struct {
 		name   string
@@ -71,6 +71,8 @@ func TestOnlyCordonsAndNetworksOfForeignClustersChangeVirtualNodes(t *testing.T)
 		{"a condition", func(fc *v1alpha1.ForeignCluster) { fc.Status.Conditions = []metav1.Condition{{}} }, false},
 		{"a cordon", func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned = true }, true},
 		{"networking", func(fc *v1alpha1.ForeignCluster) { fc.Spec.Networking = v1alpha1.NetworkingFlat }, true},
+		{"the trust", func(fc *v1alpha1.ForeignCluster) { fc.Spec.Trust = v1alpha1.TrustTenant }, true},
+		{"the access", func(fc *v1alpha1.ForeignCluster) { fc.Spec.APIAccess = v1alpha1.APIAccessDisabled }, true},
 		{"the network", func(fc *v1alpha1.ForeignCluster) { fc.Status.Networking = v1alpha1.PeeringEstablished }, true},
 	} {
 		current := old.DeepCopy()

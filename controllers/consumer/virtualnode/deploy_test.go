@@ -23,6 +23,7 @@ import (
 func TestVirtualNodeHasAKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.expect("patch VirtualNode milan")
+	w.expect("patch status VirtualNode milan")
 	w.expect("create ServiceAccount "+kubelet, "create ClusterRoleBinding "+role, "create Deployment "+kubelet,
 		"patch status VirtualNode milan")
 	w.expect()
@@ -53,12 +54,12 @@ func TestVirtualNodeHasAKubelet(t *testing.T) {
 }
 
 func TestKilledAtAnyWriteTheKubeletIsDeployedOnce(t *testing.T) {
-	for number := range 5 {
+	for number := range 6 {
 		for _, done := range []bool{false, true} {
 			w := newWorld(t)
 			w.Kill(number, done)
 			var err error
-			for range 2 {
+			for range 3 {
 				if _, err = w.pass(); err != nil {
 					break
 				}
@@ -265,6 +266,54 @@ func TestConditionNamesWhyNoKubeletIsDeployed(t *testing.T) {
 			condition := w.condition(v1alpha1.ConditionVirtualKubeletAvailable)
 			if condition.Reason != test.reason || !strings.HasSuffix(condition.Message, ".") || w.deployment() != nil {
 				t.Errorf("condition %+v", condition)
+			}
+		})
+	}
+}
+
+func TestVirtualNodeHasTheAPIAccessOfItsForeignCluster(t *testing.T) {
+	const given, disabled = v1alpha1.APIAccessConsumer, v1alpha1.APIAccessDisabled
+	for _, test := range []struct {
+		name          string
+		trust         v1alpha1.PeeringTrust
+		installed, of v1alpha1.APIAccess
+		// without means that no URL of the API server is configured.
+		without bool
+		want    v1alpha1.APIAccess
+	}{
+		{name: "version v0.1.0", want: given},
+		{name: "same owner", trust: v1alpha1.TrustSameOwner, want: given},
+		{name: "tenant", trust: v1alpha1.TrustTenant, want: disabled},
+		{name: "tenant and the value", trust: v1alpha1.TrustTenant, installed: given, want: given},
+		{name: "same owner and the value", trust: v1alpha1.TrustSameOwner, installed: disabled, want: disabled},
+		{name: "the field", trust: v1alpha1.TrustTenant, installed: disabled, of: given, want: given},
+		{name: "no URL of the API server", trust: v1alpha1.TrustSameOwner, of: given, without: true, want: disabled},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.APIAccess = test.installed
+			if !test.without {
+				w.VirtualKubelet.ConsumerAPIServer = "https://192.0.2.7:6443"
+			}
+			w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Trust, fc.Spec.APIAccess = test.trust, test.of })
+			for w.virtual().Status.APIAccess == "" {
+				if w.deployment() != nil {
+					t.Fatal("a virtual kubelet is deployed before the access is known")
+				}
+				if writes, err := w.pass(); err != nil || len(writes) == 0 {
+					t.Fatalf("writes %v, error %v", writes, err)
+				}
+			}
+			w.deploy()
+			if got := w.virtual().Status.APIAccess; got != test.want {
+				t.Errorf("access %q, want %q", got, test.want)
+			}
+			w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.APIAccess = disabled })
+			if _, err := w.pass(); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.virtual().Status.APIAccess; got != disabled {
+				t.Errorf("access %q after a change", got)
 			}
 		})
 	}

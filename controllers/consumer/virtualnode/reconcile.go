@@ -57,6 +57,12 @@ func (r *Reconciler) keep(ctx context.Context, virtual *v1alpha1.VirtualNode) (t
 	if err != nil {
 		return 0, err
 	}
+	r.observeAPIAccess(desired, fc)
+	if virtual.Status.APIAccess == "" && desired.Status.APIAccess != "" {
+		// The virtual kubelet would create pods without access before it observes the first value.
+		_, err := kit.Commit(ctx, r.Client, virtual, desired)
+		return 0, err
+	}
 	node, err := r.node(ctx, virtual)
 	if err != nil {
 		return 0, err

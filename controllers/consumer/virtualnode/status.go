@@ -17,6 +17,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/quota"
+	"liqo.io/federation/apiserver/trust"
 )
 
 // Reasons of the condition VirtualKubeletAvailable of a VirtualNode.
@@ -52,6 +53,18 @@ const (
 	// ReasonNoNetwork means that no network to the provider is established. See docs/network-troubleshooting.md.
 	ReasonNoNetwork = "NoNetwork"
 )
+
+// observeAPIAccess sets the access of pods on the node to the consumer's API server. It changes nothing if fc is nil
+// because the ForeignCluster does not exist.
+func (r *Reconciler) observeAPIAccess(virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster) {
+	switch {
+	case fc == nil:
+	case r.VirtualKubelet.ConsumerAPIServer == "":
+		virtual.Status.APIAccess = v1alpha1.APIAccessDisabled
+	default:
+		virtual.Status.APIAccess = trust.APIAccess(fc, r.APIAccess)
+	}
+}
 
 // observeNetwork sets the condition NetworkReady and the remapped CIDRs of both clusters in the status. fc is nil if
 // the ForeignCluster does not exist.

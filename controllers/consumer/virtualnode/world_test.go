@@ -119,7 +119,7 @@ func (w *world) expect(want ...string) {
 // deploy reconciles until the virtual kubelet is deployed.
 func (w *world) deploy() {
 	w.t.Helper()
-	for range 2 {
+	for range 3 {
 		if _, err := w.pass(); err != nil {
 			w.t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ package addresses
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,12 +14,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -41,7 +45,7 @@ type APIServerReconciler struct {
 func (r *APIServerReconciler) SetupWithManager(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(APIServerName).
 		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(kit.OfPeerNamespace),
-			builder.WithPredicates(createdOrDeleted)).
+			builder.WithPredicates(accessChanged)).
 		Watches(&v1alpha1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.all),
 			builder.WithPredicates(isExternal, kit.SpecChanged())).
 		Watches(&v1alpha1.ForeignCluster{}, r.forgetOwner()).
@@ -51,6 +55,12 @@ func (r *APIServerReconciler) SetupWithManager(manager ctrl.Manager) error {
 		WithOptions(kit.Options(1)).
 		Complete(r)
 }
+
+// accessChanged selects creations and deletions of virtual nodes, and updates of their access to the API server.
+var accessChanged = predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
+	old, current := update.ObjectOld.(*v1alpha1.VirtualNode), update.ObjectNew.(*v1alpha1.VirtualNode)
+	return trust.NodeAPIAccess(old) != trust.NodeAPIAccess(current)
+}}
 
 // ofTunnel maps a TunnelEndpoint to its ForeignCluster.
 func ofTunnel(_ context.Context, tunnel client.Object) []reconcile.Request {
@@ -78,7 +88,7 @@ func (r *APIServerReconciler) reconcile(ctx context.Context, of origin) (time.Du
 	if err != nil {
 		return 0, err
 	}
-	wanted, err := r.wanted(ctx, of)
+	wanted, err := r.wanted(ctx, of, len(existing) > 0)
 	if err != nil {
 		return 0, err
 	}
@@ -86,8 +96,12 @@ func (r *APIServerReconciler) reconcile(ctx context.Context, of origin) (time.Du
 }
 
 // wanted returns the desired AddressMapping for the provider of a ForeignCluster, keyed by the name of the
-// mapping. It returns none unless Address is set and the provider has a tunnel and a virtual node.
-func (r *APIServerReconciler) wanted(ctx context.Context, of origin) (map[string]*v1alpha1.AddressMapping, error) {
+// mapping. It returns none unless Address is set and the provider has a tunnel and a virtual node whose pods have access
+// to the API server. If an AddressMapping exists, it also suffices that the status of a VirtualNode does not have the
+// access yet: after an upgrade, running pods keep their address.
+func (r *APIServerReconciler) wanted(
+	ctx context.Context, of origin, exists bool,
+) (map[string]*v1alpha1.AddressMapping, error) {
 	if !r.Address.IsValid() {
 		return nil, nil
 	}
@@ -97,8 +111,14 @@ func (r *APIServerReconciler) wanted(ctx context.Context, of origin) (map[string
 		return nil, err
 	}
 	nodes, err := r.virtualNodes(ctx, client.InNamespace(naming.PeerNamespace(name)))
-	if err != nil || len(nodes) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	if !slices.ContainsFunc(nodes, func(node v1alpha1.VirtualNode) bool {
+		access := trust.NodeAPIAccess(&node)
+		return access == v1alpha1.APIAccessConsumer || access == "" && exists
+	}) {
+		return nil, nil
 	}
 	mapping := single(r.Namespace, of, r.ClusterID, peer{name, tunnel.Spec.ClusterID}, r.Address.Addr())
 	mapping.Spec.Ports = []v1alpha1.AddressMappingPort{{Protocol: corev1.ProtocolTCP, Port: int32(r.Address.Port())}}

@@ -96,7 +96,9 @@ func newWorld(t *testing.T) *world {
 	w.pool("10.70.0.0/24")
 	for name, id := range map[string]string{"milan": milanID, "naples": naplesID} {
 		w.connect(name, id)
-		w.Add(kittest.VirtualNode(name, id))
+		node := kittest.VirtualNode(name, id)
+		node.Status.APIAccess = v1alpha1.APIAccessConsumer
+		w.Add(node)
 		w.offload(name, "shop")
 	}
 	w.runs("milan", "10.1.2.2")

@@ -18,6 +18,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/reflection"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/generated/informers/externalversions"
 	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
@@ -216,7 +217,7 @@ func (i *informers) patch() *v1alpha1.OffloadingPatch {
 // apiAccessAllowed reports whether pods of this node may use the consumer's API server.
 func (i *informers) apiAccessAllowed() bool {
 	vn := i.virtualNode()
-	return vn != nil && vn.Spec.APIAccess != v1alpha1.APIAccessDisabled
+	return vn != nil && trust.NodeAPIAccess(vn) == v1alpha1.APIAccessConsumer
 }
 
 // offeredNode returns the name of the provider's node that this virtual node represents, or empty if the VirtualNode

@@ -49,8 +49,9 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 	options.OrphanTTL = time.Second
 	options.VirtualKubelet.PullPolicy = "Sometimes"
 	options.Networking = "Round"
+	options.APIAccess = "Home"
 	options.RefusedEndpointCIDRs = []string{"10.96.0.0/12", "10.96.0.1"}
-	if errs := options.Validate(); len(errs) != 7 {
+	if errs := options.Validate(); len(errs) != 8 {
 		t.Errorf("%d errors: %v", len(errs), errs)
 	}
 }

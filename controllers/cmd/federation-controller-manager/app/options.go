@@ -73,6 +73,9 @@ type Options struct {
 	// NetworkReach selects the local pods that a peer reaches if its ForeignCluster sets no reach. Empty means Offloaded
 	// with trust Tenant, and All with SameOwner.
 	NetworkReach string
+	// APIAccess is the access of remote pods to the API server of the local cluster on providers whose ForeignCluster sets
+	// none. Empty means Disabled with trust Tenant, and Consumer with SameOwner.
+	APIAccess string
 	// RefusedEndpointCIDRs are CIDRs in which addresses that peers report are refused: addresses of endpoints of
 	// consumers' Services and, with networking Flat, of pods on providers. In addition, remote pods that a
 	// NetworkPolicy isolates cannot reach these CIDRs, and local endpoints in them get no address for peers.
@@ -169,6 +172,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Local pods that peers reach through tunnels, unless spec.reach of a ForeignCluster is set: Offloaded (pods that "+
 			"the peer offloaded, and endpoints of Services reflected or exported to it) or All. If empty, Offloaded "+
 			"with trust Tenant, and All with SameOwner.")
+	trust.AddAPIAccessFlag(fs, &o.APIAccess)
 	fs.StringSliceVar(&o.RefusedEndpointCIDRs, "policy-refused-endpoint-cidrs", o.RefusedEndpointCIDRs,
 		"CIDRs in which addresses that peers report are refused: addresses of endpoints of consumers' Services and, if "+
 			"--networking or spec.networking of the ForeignCluster is Flat, addresses of pods on providers. They are refused "+
@@ -224,6 +228,7 @@ func (o *Options) Validate() []error {
 	if !slices.Contains(reaches, v1alpha1.ReachMode(o.NetworkReach)) {
 		errs = append(errs, fmt.Errorf("--network-reach %q: must be Offloaded, All or empty", o.NetworkReach))
 	}
+	errs = append(errs, trust.ValidateAPIAccess(o.APIAccess)...)
 	errs = append(errs, o.Ranges.Validate()...)
 	errs = append(errs, o.Network.Validate()...)
 	errs = append(errs, o.ControlProxy.Validate()...)
@@ -251,6 +256,7 @@ func (o *Options) installation() trust.Installation {
 		Network: v1alpha1.NetworkAccess(policy.NetworkAccess), Pods: policy.PodFlags, Objects: policy.ObjectLimits(),
 		ReflectedKinds: policy.Kinds(), MaxObjectBytes: policy.MaxObjectBytes, ExternalNames: policy.ExternalNames,
 		AutoAccept: policy.AutoAccept, Reach: v1alpha1.ReachMode(o.NetworkReach), KeepCIDRs: o.Network.KeepCIDRs,
+		APIAccess: v1alpha1.APIAccess(o.APIAccess),
 	}
 }
 

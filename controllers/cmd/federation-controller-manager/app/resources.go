@@ -58,6 +58,7 @@ func initVirtualNode(ctx context.Context, config *Config) error {
 		Namespace:            config.Options.Namespace,
 		Reserved:             []string{config.Options.Namespace, config.Options.InvitationNamespace},
 		Networking:           v1alpha1.NetworkingMode(config.Options.Networking),
+		APIAccess:            v1alpha1.APIAccess(config.Options.APIAccess),
 		RefusedEndpointCIDRs: config.Options.RefusedEndpointCIDRs,
 		VirtualKubelet:       config.Options.VirtualKubelet,
 	}
