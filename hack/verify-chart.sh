@@ -41,12 +41,12 @@ references() {
 
 accepts --set clusterName=rome
 accepts --set clusterName=milan,server=https://192.0.2.1:6443,serverCA=pem --set-json 'clusterLabels={"topology.liqo.io/region":"north"}'
-accepts --set clusterName=rome,consumerAPIServer=https://192.0.2.1:6443
+accepts --set clusterName=rome,consumerAPIServer=https://192.0.2.1:6443,policy.apiAccess=Consumer
 accepts --set clusterName=rome,consumerAPIServer=https://10.96.0.1,consumerAPIServerThroughTunnels=true
 accepts --set clusterName=rome,consumerAPIServer=https://10.96.0.1,consumerAPIServerThroughTunnels=true --set-json 'network.externalCIDRs=["10.70.0.0/16"]'
 accepts --set clusterName=rome,policy.limits.cpu=16,policy.limits.memory=64Gi,policy.nodeSelector.pool=shared,policy.changePercent=10
 accepts --set clusterName=rome --set-json 'policy.limits={"requests.storage":"500Gi","fast.storageclass.storage.k8s.io/requests.storage":"10Gi"}' --set-json 'policy.externalVolumes={"types":["nfs"],"csiDrivers":["secrets-store.csi.k8s.io"]}'
-accepts --set clusterName=rome,policy.trust=SameOwner,policy.pods.maxGracePeriodSeconds=60,policy.maxObjectBytes=65536,policy.maxRemoteNamespaces=10 --set-json 'policy.remoteNamespaces=["team-a-*"]' --set-json 'policy.objects={"count/configmaps":500,"services.nodeports":10}' --set-json 'policy.externalNames=["*.example.com"]' --set-json 'policy.pods.tolerations=["nvidia.com/*"]' --set-json 'policy.pods.runtimeClasses=["gvisor"]' --set-json 'policy.pods.metadataKeys=["sidecar.istio.io/*"]'
+accepts --set clusterName=rome,policy.trust=SameOwner,policy.pods.maxGracePeriodSeconds=60,policy.pods.limits=Required,policy.maxObjectBytes=65536,policy.maxRemoteNamespaces=10 --set-json 'policy.remoteNamespaces=["team-a-*"]' --set-json 'policy.objects={"count/configmaps":500,"services.nodeports":10}' --set-json 'policy.externalNames=["*.example.com"]' --set-json 'policy.pods.tolerations=["nvidia.com/*"]' --set-json 'policy.pods.runtimeClasses=["gvisor"]' --set-json 'policy.pods.metadataKeys=["sidecar.istio.io/*"]'
 accepts --set clusterName=rome,apiserver.replicas=2,apiserver.etcd.servers[0]=https://etcd:2379,apiserver.etcd.existingSecret=etcd
 accepts --set clusterName=rome,certificates.create=false,certificates.caBundle=pem
 accepts --set clusterName=rome,controllerManager.replicas=2,identitySigner.replicas=2
@@ -116,6 +116,8 @@ refuses 'does not match pattern' --set clusterName=rome --set-json 'policy.remot
 refuses 'does not match pattern' --set clusterName=rome --set-json 'policy.objects={"configmaps":5}'
 refuses 'minimum: got 100, want 4,096' --set clusterName=rome,policy.maxObjectBytes=100
 refuses 'anyOf' --set clusterName=rome,policy.pods.maxGracePeriodSeconds=5
+refuses "'', 'Consumer', 'Disabled'" --set clusterName=rome,policy.apiAccess=Home
+refuses "'', 'Any', 'Required'" --set clusterName=rome,policy.pods.limits=Some
 refuses 'does not match pattern' --set clusterName=rome --set-json 'policy.refusedEndpointCIDRs=["10.96.0.1"]'
 for group in apps rbac.authorization.k8s.io multicluster.x-k8s.io federation.liqo.io; do
   refuses "'not' failed" --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets/example.com/${group}}]"
