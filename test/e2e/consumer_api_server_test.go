@@ -98,6 +98,41 @@ func (c caller) readsItself(t *testing.T, local *corev1.Pod) {
 	})
 }
 
+// tenantsGetNoTokens offloads pods that mount tokens of rome's API server. Their ShadowPods have tokens if rome trusts
+// milan as an owner of both clusters, and none if it trusts milan as a tenant, unless rome's administrator gives access.
+func tenantsGetNoTokens(t *testing.T) {
+	setsConsumerAPIServer(t, rome.Config.Host)
+	defer setsConsumerAPIServer(t, "")
+	o := offloaded(t, remoteOnly)
+	runsThePage(t, rome, "pods.md#which-pods-get-tokens")
+	gives := func(access string) {
+		t.Helper()
+		kubectl(t, rome, "patch", "foreigncluster", "milan", "--type=merge", "-p", `{"spec":{"apiAccess":`+access+`}}`)
+	}
+	mounts := func(t *testing.T, access v1alpha1.APIAccess, name string) {
+		t.Helper()
+		isPrinted(t, rome, "get virtualnode milan -n liqo-peer-milan -o jsonpath={.status.apiAccess}", string(access))
+		isPrinted(t, rome, `get foreigncluster milan -o jsonpath={.status.policies[?(@.name=="apiAccess")].value}`,
+			string(access))
+		runReadyPod(t, o.namespace, name, podSpec("serve"))
+		shadow := must(milan.Federation.FederationV1alpha1().ShadowPods(o.remote).Get(t.Context(), name,
+			metav1.GetOptions{}))(t)
+		if got := shadow.Annotations[v1alpha1.AnnotationTokenSecret] != ""; got != (access == v1alpha1.APIAccessConsumer) {
+			t.Errorf("with access %s, the pod has tokens: %t", access, got)
+		}
+	}
+	withEachTrust(t, func(t *testing.T, trust v1alpha1.PeeringTrust) {
+		if trust == v1alpha1.TrustSameOwner {
+			mounts(t, v1alpha1.APIAccessConsumer, "owner")
+			return
+		}
+		mounts(t, v1alpha1.APIAccessDisabled, "tenant")
+		defer gives("null")
+		gives(`"Consumer"`)
+		mounts(t, v1alpha1.APIAccessConsumer, "permitted")
+	})
+}
+
 // setsConsumerAPIServer sets the value consumerAPIServer on rome, and waits until milan's virtual
 // kubelet uses it.
 func setsConsumerAPIServer(t *testing.T, server string) {

@@ -144,6 +144,7 @@ var tenancySteps = []step{
 	{name: "PodsAreWithinLimits", from: peered, run: tenantsPodsAreWithinLimits},
 	{name: "ObjectsAreWithinLimits", from: peered, run: tenantsObjectsAreWithinLimits},
 	{name: "StricterTrustRefusesRunningPods", from: peered, run: stricterTrustRefusesRunningPods},
+	{name: "TenantsGetNoTokens", from: peered, run: tenantsGetNoTokens},
 	{name: "ProvidersReportNoLocalAddresses", from: peered, run: providersReportNoLocalAddresses},
 	{name: "TrustFollowsThePage", from: peered, run: trustFollowsThePage},
 }

@@ -117,7 +117,7 @@ func (o *offload) negotiate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = api.VirtualNodes(o.peer).Create(t.Context(), &v1alpha1.VirtualNode{
+	virtual, err := api.VirtualNodes(o.peer).Create(t.Context(), &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: virtualNode},
 		Spec: v1alpha1.VirtualNodeSpec{
 			ClusterID: providerID, NodeName: nodeName, OfferName: "milan", OfferedNode: offeredNode, Resources: quantities,
@@ -125,6 +125,10 @@ func (o *offload) negotiate(t *testing.T) {
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
+		t.Fatal(err)
+	}
+	virtual.Status.APIAccess = v1alpha1.APIAccessConsumer
+	if _, err := api.VirtualNodes(o.peer).UpdateStatus(t.Context(), virtual, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	nm, err := api.NamespaceMaps(o.peer).Create(t.Context(), &v1alpha1.NamespaceMap{

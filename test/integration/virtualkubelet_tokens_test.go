@@ -209,18 +209,29 @@ func (o *offload) testTokensEnd(t *testing.T) {
 func (o *offload) testTokensDisabled(t *testing.T) {
 	// The virtual kubelet of the previous subtest has ended with it.
 	o.start(t)
-	if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Patch(t.Context(), virtualNode,
-		types.MergePatchType,
-		[]byte(`{"spec":{"apiAccess":"Disabled"}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	attempt := 0
-	until(t, "pods are offloaded without tokens", func(context.Context) (bool, error) {
-		attempt++
-		name := "kept-" + strings.Repeat("x", attempt)
-		o.client(t, name)
-		shadow := o.shadow(t, name)
-		return shadow.Annotations[v1alpha1.AnnotationTokenSecret] == "" && len(shadow.Spec.Pod.Volumes) == 0 &&
-			len(shadow.Spec.Pod.HostAliases) == 0, nil
-	})
+	for _, stage := range []struct {
+		name, patch string
+		subresource []string
+		without     bool
+	}{
+		{"the ForeignCluster gives no access", `{"status":{"apiAccess":"Disabled"}}`, []string{"status"}, true},
+		{"the VirtualNode gives access", `{"spec":{"apiAccess":"Consumer"}}`, nil, false},
+		{"both give access", `{"status":{"apiAccess":"Consumer"}}`, []string{"status"}, false},
+		{"the VirtualNode gives no access", `{"spec":{"apiAccess":"Disabled"}}`, nil, true},
+	} {
+		if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Patch(t.Context(), virtualNode,
+			types.MergePatchType, []byte(stage.patch), metav1.PatchOptions{}, stage.subresource...); err != nil {
+			t.Fatal(err)
+		}
+		until(t, stage.name, func(context.Context) (bool, error) {
+			attempt++
+			name := "kept-" + strings.Repeat("x", attempt)
+			o.client(t, name)
+			shadow := o.shadow(t, name)
+			without := shadow.Annotations[v1alpha1.AnnotationTokenSecret] == "" && len(shadow.Spec.Pod.Volumes) == 0 &&
+				len(shadow.Spec.Pod.HostAliases) == 0
+			return without == stage.without, nil
+		})
+	}
 }

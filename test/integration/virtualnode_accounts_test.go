@@ -56,10 +56,11 @@ func TestVirtualKubeletMayRequestTokensOfAccountsOfItsPods(t *testing.T) {
 		}}}, metav1.CreateOptions{}))
 	must(t)(federationOf(t, env.Admin).FederationV1alpha1().VirtualNodes(peer).Create(t.Context(), &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "pontedera"},
-		Spec: v1alpha1.VirtualNodeSpec{ClusterID: thatID, NodeName: "liqo-pontedera", Resources: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
-			corev1.ResourcePods: resource.MustParse("10"),
-		}},
+		Spec: v1alpha1.VirtualNodeSpec{ClusterID: thatID, NodeName: "liqo-pontedera", APIAccess: v1alpha1.APIAccessConsumer,
+			Resources: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
+				corev1.ResourcePods: resource.MustParse("10"),
+			}},
 	}, metav1.CreateOptions{}))
 
 	for account, node := range map[string]string{"robot": "liqo-pontedera", "tokenless": "liqo-pontedera",
