@@ -249,9 +249,10 @@ func TestLimitsComeFromTheForeignCluster(t *testing.T) {
 			cluster("default", "")),
 		policy: &offer.Policy{},
 	}
-	tenant := &v1alpha1.PodPolicy{MaxGracePeriodSeconds: ptr.To[int64](3600)}
+	tenant, gone := &v1alpha1.PodPolicy{MaxGracePeriodSeconds: ptr.To[int64](3600)}, trust.Strictest()
+	gone.Limits = ""
 	for name, want := range map[string]Limits{
-		"keep": {Policy: tenant}, "evict": {Policy: tenant, Evict: true}, "default": {Policy: tenant}, "gone": {Policy: trust.Strictest()},
+		"keep": {Policy: tenant}, "evict": {Policy: tenant, Evict: true}, "default": {Policy: tenant}, "gone": {Policy: gone},
 	} {
 		got, err := nodes.Limits(t.Context(), name)
 		if err != nil {
