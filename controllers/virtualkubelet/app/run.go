@@ -29,7 +29,7 @@ import (
 // passes every metric to register. It fails if --consumer-api-server is invalid, a client of either cluster cannot be
 // created, the port of the kubelet API is in use, or the VirtualNode does not exist.
 func Run(ctx context.Context, options *Options, register func(metrics.Registerable) error) error {
-	ctx = logging.WithoutBodies(ctx)
+	ctx = logging.WithLimits(ctx)
 	node.LogQuietly()
 	klog.FromContext(ctx).Info("Starting", "node", options.NodeName, "provider", options.ForeignCluster)
 

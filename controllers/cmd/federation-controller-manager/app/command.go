@@ -67,7 +67,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 // Run starts the selected controllers, and serves health and metrics until ctx is done. It fails if a controller cannot
 // be initialized, or if the manager of the controllers fails.
 func Run(ctx context.Context, options *Options) error {
-	ctx = logging.WithoutBodies(ctx)
+	ctx = logging.WithLimits(ctx)
 	config, err := options.Config(ctx)
 	if err != nil {
 		return err

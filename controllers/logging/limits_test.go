@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -107,18 +108,40 @@ func TestNoSecretsInLogs(t *testing.T) {
 		return strings.Contains(log, privateKey) ||
 			strings.Contains(log, base64.StdEncoding.EncodeToString([]byte(privateKey)))
 	}
-	log := useSecrets(t, WithoutBodies)
+	log := useSecrets(t, WithLimits)
 	if shown(log) {
 		t.Errorf("the log shows a private key:\n%s", log)
 	}
 	if strings.Contains(log, bearer) {
 		t.Errorf("the log shows a token:\n%s", log)
 	}
-	if !strings.Contains(log, "foreignCluster") || !strings.Contains(log, "bodies_test.go") {
+	if !strings.Contains(log, "foreignCluster") || !strings.Contains(log, "limits_test.go") {
 		t.Errorf("the log lacks the requests:\n%s", log)
 	}
 	// Without the limit, the log has the Secrets.
 	if !shown(useSecrets(t, func(ctx context.Context) context.Context { return ctx })) {
 		t.Error("clients log no bodies any more, so nothing has to be done")
+	}
+}
+
+func TestLongErrorsAndStringsAreShortened(t *testing.T) {
+	var log lines
+	ctx := WithLimits(klog.NewContext(t.Context(),
+		textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))))
+	long := strings.Repeat("x", 1<<20)
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "peer", long)
+	logger.Info("Watch ended", "err", errors.New(long), "pod", "shop/db", "name", long)
+	logger.Error(errors.New(long), "Failed to watch", "name", long)
+	logger.Error(nil, "No error")
+	if length := len(log.String()); length > 8*maxValue {
+		t.Errorf("the log has %d bytes", length)
+	}
+	for _, want := range []string{`pod="shop/db"`, "Failed to watch", "No error", "…"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, log.String())
+		}
+	}
+	if count := strings.Count(log.String(), "limits_test.go"); count != 3 {
+		t.Errorf("%d of 3 entries name this file", count)
 	}
 }
