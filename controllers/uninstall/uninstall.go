@@ -1,7 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+// Package uninstall ensures that no object uses the federation before the chart is uninstalled, and deletes the objects
+// that the uninstallation of the chart would leave.
+package uninstall
 
 import (
 	"cmp"
@@ -12,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,92 +23,71 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/kit"
-	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/storage/consumer"
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
+// MaxDeadline is the maximum of Options.Deadline, and of spec.disconnectTimeoutSeconds.
+const MaxDeadline = 24 * time.Hour
+
 const (
 	// apiTimeout is the maximum time to wait for the federation API, which may be restarting.
 	apiTimeout = 30 * time.Second
-	// cleanUpTimeout is the time that namespaces and nodes may take to be deleted, in addition to --deadline.
+	// cleanUpTimeout is the time that namespaces and nodes may take to be deleted, in addition to Options.Deadline.
 	cleanUpTimeout = time.Minute
-	// uninstallInterval is the time between two lists of the objects that still exist.
-	uninstallInterval = time.Second
-	// maxDeadline is the maximum of --deadline, and of spec.disconnectTimeoutSeconds.
-	maxDeadline = 24 * time.Hour
+	// interval is the time between two lists of the objects that still exist.
+	interval = time.Second
 )
 
-var errInUse = errors.New("the federation is in use, so it is not uninstalled")
+// ErrInUse is returned if objects use the federation.
+var ErrInUse = errors.New("the federation is in use, so it is not uninstalled")
 
-// uninstaller checks that no object uses the federation. With force, it ends all peerings and offloadings first. It
-// then deletes the objects that controllers created outside of the chart's release.
+// Options are the settings of an uninstallation.
+type Options struct {
+	// Namespace is the namespace of the installation.
+	Namespace string
+	// StorageClassName is the name of the virtual StorageClass, and StorageNamespace has its CSIStorageCapacities.
+	StorageClassName, StorageNamespace string
+	// Force ends all peerings and offloadings. Deadline is the maximum time to wait for peers, at most MaxDeadline.
+	Force    bool
+	Deadline time.Duration
+}
+
+// NewOptions returns the default options.
+func NewOptions() Options {
+	return Options{
+		Namespace: "liqo", StorageClassName: "liqo", StorageNamespace: "liqo-storage", Deadline: 2 * time.Minute,
+	}
+}
+
+// Clients are the clients of the local cluster.
+type Clients struct {
+	Kube       kubernetes.Interface
+	Federation versioned.Interface
+	// Volumes is the client for PersistentVolumes, claims and storage objects.
+	Volumes client.Client
+}
+
+// Run prints to out the objects that use the federation. If none exist, or once Options.Force has ended all peerings
+// and offloadings, it deletes the objects that controllers created outside of the chart's release. It fails with
+// ErrInUse if any exist, and Force is false or the federation API is not available.
+func Run(ctx context.Context, clients Clients, options Options, out io.Writer) error {
+	u := &uninstaller{
+		Clients: clients, Options: options, out: out,
+		apiTimeout: apiTimeout, cleanUpTimeout: cleanUpTimeout, interval: interval,
+	}
+	return u.run(ctx)
+}
+
 type uninstaller struct {
-	kube       kubernetes.Interface
-	federation versioned.Interface
-	// volumes is the client for PersistentVolumes, claims and storage objects of the local cluster.
-	volumes client.Client
-	out     io.Writer
-	// namespace is the namespace of the installation.
-	namespace string
-	// storageClassName is the name of the virtual StorageClass, and storageNamespace has its CSIStorageCapacities.
-	storageClassName, storageNamespace string
-	// force ends all peerings and offloadings. deadline is the maximum time to wait for peers.
-	force    bool
-	deadline time.Duration
+	Clients
+	Options
+	out io.Writer
 
 	apiTimeout, cleanUpTimeout, interval time.Duration
 }
 
-// newUninstallCommand returns the command uninstall, which the chart runs before it deletes its objects.
-func newUninstallCommand() *cobra.Command {
-	var kubeconfig string
-	u := &uninstaller{
-		namespace: "liqo", storageClassName: "liqo", storageNamespace: "liqo-storage", deadline: 2 * time.Minute,
-		apiTimeout: apiTimeout, cleanUpTimeout: cleanUpTimeout, interval: uninstallInterval,
-	}
-	cmd := &cobra.Command{
-		Use:   "uninstall",
-		Short: "Fail if the federation is in use; with --force, end all peerings first",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if u.deadline < 0 || u.deadline > maxDeadline {
-				return fmt.Errorf("--deadline %v: must be between 0s and %v", u.deadline, maxDeadline)
-			}
-			config, err := remote.Local(kubeconfig, "federation-uninstall")
-			if err != nil {
-				return err
-			}
-			if u.kube, err = kubernetes.NewForConfig(config); err != nil {
-				return fmt.Errorf("creating a client of the local cluster: %w", err)
-			}
-			if u.federation, err = versioned.NewForConfig(config); err != nil {
-				return fmt.Errorf("creating a client of the federation API: %w", err)
-			}
-			if u.volumes, err = client.New(config, client.Options{Scheme: kit.NewScheme()}); err != nil {
-				return fmt.Errorf("creating a client of volumes: %w", err)
-			}
-			u.out = cmd.OutOrStdout()
-			return u.run(cmd.Context())
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&kubeconfig, "kubeconfig", kubeconfig, kubeconfigHelp)
-	flags.StringVar(&u.namespace, "namespace", u.namespace,
-		"Installation namespace, in which the keys of the gateway are deleted.")
-	flags.StringVar(&u.storageClassName, "storage-class-name", u.storageClassName, "Name of the virtual StorageClass.")
-	flags.StringVar(&u.storageNamespace, "storage-namespace", u.storageNamespace,
-		"Namespace of the CSIStorageCapacities of the virtual StorageClass.")
-	flags.BoolVar(&u.force, "force", u.force,
-		"Unoffload all namespaces and end all peerings, instead of failing if any exist.")
-	flags.DurationVar(&u.deadline, "deadline", u.deadline,
-		"How long --force waits for peers, unless spec.disconnectTimeoutSeconds of their ForeignClusters is less.")
-	return cmd
-}
-
-// run prints the objects that use the federation. If none exist, or once force has ended them, it calls removeRest.
-// It fails with errInUse if any exist, and force is false or the federation API is not available.
+// run implements Run.
 func (u *uninstaller) run(ctx context.Context) error {
 	used, err := u.inUse(ctx)
 	if err != nil {
@@ -121,15 +101,15 @@ func (u *uninstaller) run(ctx context.Context) error {
 		fmt.Fprintf(u.out, "The federation API is not available, so peerings cannot be ended:\n%s"+
 			"Repair it first: see `kubectl describe apiservice v1alpha1.%s`. If that is impossible, uninstall with\n"+
 			"`helm uninstall --no-hooks`, and delete these namespaces.\n", used.describe(), v1alpha1.GroupName)
-		return errInUse
-	case !u.force:
+		return ErrInUse
+	case !u.Force:
 		fmt.Fprintf(u.out, "The federation is in use:\n%s"+
 			"Run these commands and uninstall again:\n%s"+
 			"The end of a peering waits for the peer for at most spec.disconnectTimeoutSeconds of its ForeignCluster.\n",
 			used.describe(), used.commands())
-		return errInUse
+		return ErrInUse
 	}
-	fmt.Fprintf(u.out, "Ending all peerings and offloadings within %s:\n%s", u.deadline, used.describe())
+	fmt.Fprintf(u.out, "Ending all peerings and offloadings within %s:\n%s", u.Deadline, used.describe())
 	if err := u.end(ctx, used); err != nil {
 		return err
 	}
@@ -139,7 +119,7 @@ func (u *uninstaller) run(ctx context.Context) error {
 // removeRest deletes the virtual StorageClass, and the finalizers of volumes, so that they remain usable after the
 // uninstallation (see consumer.HandBack), and deletes the keys of the gateway.
 func (u *uninstaller) removeRest(ctx context.Context) error {
-	if err := consumer.HandBack(ctx, u.volumes, u.storageClassName, u.storageNamespace); err != nil {
+	if err := consumer.HandBack(ctx, u.Volumes, u.StorageClassName, u.StorageNamespace); err != nil {
 		return fmt.Errorf("%w: uninstall again, or leave the volumes with `helm uninstall --no-hooks`", err)
 	}
 	return u.removeKeys(ctx)
@@ -147,10 +127,10 @@ func (u *uninstaller) removeRest(ctx context.Context) error {
 
 // removeKeys deletes the Secret with the keys of the gateway, which the controllers created, without reading it.
 func (u *uninstaller) removeKeys(ctx context.Context) error {
-	err := u.kube.CoreV1().Secrets(u.namespace).Delete(ctx, v1alpha1.WireGuardSecret, metav1.DeleteOptions{})
+	err := u.Kube.CoreV1().Secrets(u.Namespace).Delete(ctx, v1alpha1.WireGuardSecret, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting Secret %s/%s with the keys of the gateway: %w: "+
-			"uninstall again, or delete it and use `helm uninstall --no-hooks`", u.namespace, v1alpha1.WireGuardSecret, err)
+			"uninstall again, or delete it and use `helm uninstall --no-hooks`", u.Namespace, v1alpha1.WireGuardSecret, err)
 	}
 	return nil
 }
@@ -177,7 +157,7 @@ func (u *uninstaller) inUse(ctx context.Context) (used *use, err error) {
 // list returns the objects that use the federation. It fails if the federation API is not available.
 func (u *uninstaller) list(ctx context.Context) (*use, error) {
 	used := &use{complete: true}
-	clusters, err := u.federation.FederationV1alpha1().ForeignClusters().List(ctx, metav1.ListOptions{})
+	clusters, err := u.Federation.FederationV1alpha1().ForeignClusters().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -186,13 +166,13 @@ func (u *uninstaller) list(ctx context.Context) (*use, error) {
 			used.clusters = append(used.clusters, fc)
 		}
 	}
-	offloadings, err := u.federation.FederationV1alpha1().NamespaceOffloadings(metav1.NamespaceAll).
+	offloadings, err := u.Federation.FederationV1alpha1().NamespaceOffloadings(metav1.NamespaceAll).
 		List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
 	used.offloadings = offloadings.Items
-	if used.volumes, err = consumer.RemoteVolumes(ctx, u.volumes); err != nil {
+	if used.volumes, err = consumer.RemoteVolumes(ctx, u.Volumes); err != nil {
 		return nil, err
 	}
 	used.namespaces, err = u.namespaces(ctx)
@@ -203,7 +183,7 @@ func (u *uninstaller) list(ctx context.Context) (*use, error) {
 // uninstallation.
 func (u *uninstaller) namespaces(ctx context.Context) ([]string, error) {
 	roles := strings.Join([]string{v1alpha1.RoleTenant, v1alpha1.RolePeer, v1alpha1.RoleRemoteNamespace}, ",")
-	list, err := u.kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
+	list, err := u.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
 		LabelSelector: fmt.Sprintf("%s in (%s)", v1alpha1.LabelRole, roles),
 	})
 	if err != nil {
@@ -217,9 +197,9 @@ func (u *uninstaller) namespaces(ctx context.Context) ([]string, error) {
 }
 
 // end unoffloads all namespaces, deletes the ForeignClusters in used, and waits until no object uses the federation. It
-// fails if objects remain after deadline plus cleanUpTimeout.
+// fails if objects remain after Options.Deadline plus cleanUpTimeout.
 func (u *uninstaller) end(ctx context.Context, used *use) error {
-	federation := u.federation.FederationV1alpha1()
+	federation := u.Federation.FederationV1alpha1()
 	for _, offloading := range used.offloadings {
 		err := federation.NamespaceOffloadings(offloading.Namespace).Delete(ctx, offloading.Name,
 			*metav1.NewPreconditionDeleteOptions(string(offloading.UID)))
@@ -234,7 +214,7 @@ func (u *uninstaller) end(ctx context.Context, used *use) error {
 	}
 	left := used
 	var failure error
-	timeout := u.deadline + u.cleanUpTimeout
+	timeout := u.Deadline + u.cleanUpTimeout
 	err := apiwait.PollUntilContextTimeout(ctx, u.interval, timeout, true, func(ctx context.Context) (bool, error) {
 		now, err := u.list(ctx)
 		if failure = err; err != nil {
@@ -254,11 +234,11 @@ func (u *uninstaller) end(ctx context.Context, used *use) error {
 	return nil
 }
 
-// unpeer deletes a ForeignCluster. If its spec.disconnectTimeoutSeconds exceeds deadline, it is lowered to deadline
-// first.
+// unpeer deletes a ForeignCluster. If its spec.disconnectTimeoutSeconds exceeds Options.Deadline, it is lowered to
+// that first.
 func (u *uninstaller) unpeer(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
-	clusters := u.federation.FederationV1alpha1().ForeignClusters()
-	seconds := int32(u.deadline / time.Second)
+	clusters := u.Federation.FederationV1alpha1().ForeignClusters()
+	seconds := int32(u.Deadline / time.Second)
 	if ptr.Deref(fc.Spec.DisconnectTimeoutSeconds, v1alpha1.DefaultDisconnectTimeoutSeconds) > seconds {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"disconnectTimeoutSeconds":%d}}`, fc.UID, seconds)
 		if _, err := clusters.Patch(ctx, fc.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {

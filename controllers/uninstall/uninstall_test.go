@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package uninstall
 
 import (
 	"bytes"
@@ -52,9 +52,14 @@ func namespaceOf(name, role string) *corev1.Namespace {
 func uninstallable(objects []runtime.Object, namespaces ...runtime.Object) (*uninstaller, *fake.Clientset,
 	*bytes.Buffer) {
 	client, out := fake.NewSimpleClientset(objects...), &bytes.Buffer{}
+	options := NewOptions()
+	options.Deadline = time.Minute
 	return &uninstaller{
-		kube: kubefake.NewSimpleClientset(namespaces...), federation: client, out: out,
-		volumes: volumes.NewClientBuilder().WithScheme(kit.NewScheme()).Build(), namespace: "liqo", deadline: time.Minute,
+		Clients: Clients{
+			Kube: kubefake.NewSimpleClientset(namespaces...), Federation: client,
+			Volumes: volumes.NewClientBuilder().WithScheme(kit.NewScheme()).Build(),
+		},
+		Options: options, out: out,
 		apiTimeout: 10 * time.Millisecond, cleanUpTimeout: 10 * time.Millisecond, interval: time.Millisecond,
 	}, client, out
 }
@@ -102,7 +107,7 @@ func TestUninstallFailsAndListsObjectsInUse(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			u, client, out := uninstallable(test.objects, test.namespaces...)
-			if err := u.run(t.Context()); errors.Is(err, errInUse) != test.refused || (err != nil) != test.refused {
+			if err := u.run(t.Context()); errors.Is(err, ErrInUse) != test.refused || (err != nil) != test.refused {
 				t.Errorf("got %v", err)
 			}
 			for _, want := range test.wantOutput {
@@ -132,7 +137,7 @@ func TestForceEndsPeeringsWithinTheDeadline(t *testing.T) {
 	})
 	u, client, out := uninstallable([]runtime.Object{offloading, slow, fast,
 		cluster("paris", func(*v1alpha1.ForeignCluster) {})})
-	u.force = true
+	u.Force = true
 	if err := u.run(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -172,7 +177,7 @@ func TestGatewayKeysAreDeletedWithoutPeerings(t *testing.T) {
 		wantErr string
 	}{
 		{name: "no peering", deleted: true},
-		{name: "peering", objects: []runtime.Object{cluster("milan", withProvider)}, wantErr: errInUse.Error()},
+		{name: "peering", objects: []runtime.Object{cluster("milan", withProvider)}, wantErr: ErrInUse.Error()},
 		{name: "ended peering", objects: []runtime.Object{cluster("milan", withProvider)}, force: true, deleted: true},
 		{name: "keys that cannot be deleted", refusal: apierrors.NewForbidden(corev1.Resource("secrets"), v1alpha1.WireGuardSecret, errors.New("no")), wantErr: "Secret liqo/federation-wireguard"},
 		{name: "no keys", refusal: apierrors.NewNotFound(corev1.Resource("secrets"), v1alpha1.WireGuardSecret)},
@@ -180,8 +185,8 @@ func TestGatewayKeysAreDeletedWithoutPeerings(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			u, _, out := uninstallable(test.objects, keys("liqo", v1alpha1.WireGuardSecret), keys("liqo", "another"),
 				keys("another", v1alpha1.WireGuardSecret))
-			u.force = test.force
-			kube := u.kube.(*kubefake.Clientset)
+			u.Force = test.force
+			kube := u.Kube.(*kubefake.Clientset)
 			if test.refusal != nil {
 				kube.PrependReactor("delete", "secrets",
 					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.refusal })
@@ -206,10 +211,10 @@ func TestGatewayKeysAreDeletedWithoutPeerings(t *testing.T) {
 func TestUninstallListsObjectsThatExistAfterTheDeadline(t *testing.T) {
 	u, client, out := uninstallable([]runtime.Object{cluster("milan", withProvider)},
 		namespaceOf("liqo-peer-milan", v1alpha1.RolePeer))
-	u.force, u.deadline = true, 10*time.Millisecond
+	u.Force, u.Deadline = true, 10*time.Millisecond
 	client.PrependReactor("delete", "*",
 		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
-	if err := u.run(t.Context()); err == nil || errors.Is(err, errInUse) {
+	if err := u.run(t.Context()); err == nil || errors.Is(err, ErrInUse) {
 		t.Errorf("got %v", err)
 	}
 	if !strings.Contains(out.String(), "still exist after the deadline:\n  ForeignCluster milan") ||
@@ -227,11 +232,11 @@ func TestUninstallWithoutTheFederationAPIListsNamespaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, namespaces := range [][]runtime.Object{nil, {namespaceOf("liqo-tenant-rome", v1alpha1.RoleTenant)}} {
 				u, client, out := uninstallable(nil, namespaces...)
-				u.force = true
+				u.Force = true
 				client.PrependReactor("*", "*",
 					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, failure })
 				err := u.run(t.Context())
-				if errors.Is(err, errInUse) != (namespaces != nil) || (err != nil && namespaces == nil) {
+				if errors.Is(err, ErrInUse) != (namespaces != nil) || (err != nil && namespaces == nil) {
 					t.Errorf("with %d namespaces: %v", len(namespaces), err)
 				}
 				if namespaces != nil && (!strings.Contains(out.String(), "liqo-tenant-rome") ||
