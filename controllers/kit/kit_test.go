@@ -19,6 +19,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"liqo.io/federation/controllers/commit"
 )
@@ -125,6 +127,37 @@ func TestCommitPatchesOnlyChangedFields(t *testing.T) {
 	if err := writer.Get(t.Context(), client.ObjectKeyFromObject(stored), claim); err != nil ||
 		claim.Status.Phase != corev1.ClaimBound {
 		t.Errorf("phase %q, error %v, want Bound", claim.Status.Phase, err)
+	}
+}
+
+func TestPredicatesSelectReplacedObjectsToo(t *testing.T) {
+	finished := func(_, current *corev1.Pod) bool { return current.Status.Phase == corev1.PodSucceeded }
+	type selected struct{ Created, Unchanged, Finished, Replaced, Deleted bool }
+	for name, test := range map[string]struct {
+		predicate predicate.Predicate
+		want      selected
+	}{
+		"Changed":          {Changed(finished), selected{Created: true, Finished: true, Replaced: true, Deleted: true}},
+		"ChangedOrDeleted": {ChangedOrDeleted(finished), selected{Finished: true, Replaced: true, Deleted: true}},
+		"CreatedOrDeleted": {CreatedOrDeleted(), selected{Created: true, Replaced: true, Deleted: true}},
+		"Created":          {Created(), selected{Created: true, Replaced: true}},
+		"Deleted":          {Deleted(), selected{Replaced: true, Deleted: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "shop", UID: "1"}}
+			done, replaced := pod.DeepCopy(), pod.DeepCopy()
+			done.Status.Phase, replaced.UID = corev1.PodSucceeded, "2"
+			got := selected{
+				Created:   test.predicate.Create(event.CreateEvent{Object: pod}),
+				Unchanged: test.predicate.Update(event.UpdateEvent{ObjectOld: pod, ObjectNew: pod}),
+				Finished:  test.predicate.Update(event.UpdateEvent{ObjectOld: pod, ObjectNew: done}),
+				Replaced:  test.predicate.Update(event.UpdateEvent{ObjectOld: pod, ObjectNew: replaced}),
+				Deleted:   test.predicate.Delete(event.DeleteEvent{Object: pod}),
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("selected events (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

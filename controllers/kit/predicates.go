@@ -17,6 +17,27 @@ func Changed[T client.Object](changed func(old, current T) bool) predicate.Predi
 	}}
 }
 
+// ChangedOrDeleted returns a predicate that selects what Changed selects, except creations.
+func ChangedOrDeleted[T client.Object](changed func(old, current T) bool) predicate.Predicate {
+	return predicate.And(notCreated, Changed(changed))
+}
+
+// CreatedOrDeleted returns a predicate that selects creations and deletions.
+func CreatedOrDeleted() predicate.Predicate { return Changed(neverChanged) }
+
+// Created returns a predicate that selects creations.
+func Created() predicate.Predicate { return predicate.And(notDeleted, CreatedOrDeleted()) }
+
+// Deleted returns a predicate that selects deletions.
+func Deleted() predicate.Predicate { return ChangedOrDeleted(neverChanged) }
+
+var (
+	notCreated = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
+	notDeleted = predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
+)
+
+func neverChanged(_, _ client.Object) bool { return false }
+
 // SpecChanged returns a predicate that selects all creations and deletions, changes of metadata.generation, and the
 // beginning of a deletion. It is for kinds whose generation counts only changes of the spec.
 func SpecChanged() predicate.Predicate {

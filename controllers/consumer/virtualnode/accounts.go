@@ -16,9 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -57,13 +55,9 @@ func (a *accounts) setUp(manager ctrl.Manager, used *kit.Trigger) error {
 }
 
 // accessChanged selects deletions of virtual nodes and updates of their access to the consumer's API server.
-var accessChanged = predicate.Funcs{
-	CreateFunc: func(event.CreateEvent) bool { return false },
-	UpdateFunc: func(update event.UpdateEvent) bool {
-		old, current := update.ObjectOld.(*v1alpha1.VirtualNode), update.ObjectNew.(*v1alpha1.VirtualNode)
-		return trust.NodeAPIAccess(old) != trust.NodeAPIAccess(current)
-	},
-}
+var accessChanged = kit.ChangedOrDeleted(func(old, current *v1alpha1.VirtualNode) bool {
+	return trust.NodeAPIAccess(old) != trust.NodeAPIAccess(current)
+})
 
 func (a *accounts) allNamespaces(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all corev1.NamespaceList

@@ -189,9 +189,6 @@ func (a *Addresses) tunnels(ctx context.Context) ([]v1alpha1.TunnelEndpoint, err
 // peer is a ForeignCluster with a tunnel.
 type peer struct{ name, clusterID string }
 
-// createdOrDeleted selects creations and deletions.
-var createdOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
-
 // isExternal selects AddressPool external.
 var isExternal = predicate.NewPredicateFuncs(func(object client.Object) bool {
 	return object.GetName() == v1alpha1.ExternalAddressPool

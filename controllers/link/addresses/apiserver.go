@@ -14,9 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -57,10 +55,9 @@ func (r *APIServerReconciler) SetupWithManager(manager ctrl.Manager) error {
 }
 
 // accessChanged selects creations and deletions of virtual nodes, and updates of their access to the API server.
-var accessChanged = predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
-	old, current := update.ObjectOld.(*v1alpha1.VirtualNode), update.ObjectNew.(*v1alpha1.VirtualNode)
+var accessChanged = kit.Changed(func(old, current *v1alpha1.VirtualNode) bool {
 	return trust.NodeAPIAccess(old) != trust.NodeAPIAccess(current)
-}}
+})
 
 // ofTunnel maps a TunnelEndpoint to its ForeignCluster.
 func ofTunnel(_ context.Context, tunnel client.Object) []reconcile.Request {

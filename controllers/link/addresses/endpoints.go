@@ -20,9 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -82,7 +80,7 @@ func (r *EndpointReconciler) SetupWithManager(manager ctrl.Manager) error {
 			builder.WithPredicates(kit.SpecChanged())).
 		Watches(&v1alpha1.NamespaceMap{}, ofNamespaceMap(r)).
 		// The address of an endpoint may be an address of a new node, or in a new range of this cluster.
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allMapped), builder.WithPredicates(created)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allMapped), builder.WithPredicates(kit.Created())).
 		Watches(&v1alpha1.ClusterInfo{}, handler.EnqueueRequestsFromMapFunc(r.allMapped),
 			builder.WithPredicates(clusterinfo.RangesChanged())).
 		Watches(&v1alpha1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.all),
@@ -94,12 +92,6 @@ func (r *EndpointReconciler) SetupWithManager(manager ctrl.Manager) error {
 		WatchesRawSource(&r.changed).
 		WithOptions(kit.Options(endpointWorkers)).
 		Complete(r)
-}
-
-// created selects creations.
-var created = predicate.Funcs{
-	UpdateFunc: func(event.UpdateEvent) bool { return false },
-	DeleteFunc: func(event.DeleteEvent) bool { return false },
 }
 
 // ofVirtualNode maps a virtual node to the namespaces that are offloaded to its provider or have a mapping for

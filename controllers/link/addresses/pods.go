@@ -16,9 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -68,7 +66,8 @@ func (r *PodReconciler) SetupWithManager(manager ctrl.Manager) error {
 	changed := &kit.Trigger{}
 	r.Pods.Listen(func(_ string, pod *corev1.Pod) { changed.Add(kit.Request(pod.Namespace, pod.Name)) })
 	return ctrl.NewControllerManagedBy(manager).Named(PodsName).
-		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.allMapped), builder.WithPredicates(deleted)).
+		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.allMapped),
+			builder.WithPredicates(kit.Deleted())).
 		Watches(&v1alpha1.NamespaceMap{}, ofNamespaceMap(r)).
 		Watches(&v1alpha1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.all),
 			builder.WithPredicates(isExternal, kit.SpecChanged())).
@@ -79,12 +78,6 @@ func (r *PodReconciler) SetupWithManager(manager ctrl.Manager) error {
 		WatchesRawSource(changed).
 		WithOptions(kit.Options(podWorkers)).
 		Complete(r)
-}
-
-// deleted selects deletions.
-var deleted = predicate.Funcs{
-	CreateFunc: func(event.CreateEvent) bool { return false },
-	UpdateFunc: func(event.UpdateEvent) bool { return false },
 }
 
 // allMapped returns a request for each pod with an AddressMapping. It is used when a virtual node is

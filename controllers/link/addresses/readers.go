@@ -56,7 +56,7 @@ func (r *ReaderReconciler) SetupWithManager(manager ctrl.Manager) error {
 	r.bindings = bindings
 	binding := handler.EnqueueRequestsFromMapFunc(r.toBinding)
 	return ctrl.NewControllerManagedBy(manager).Named(ReadersName).
-		Watches(&v1alpha1.VirtualNode{}, binding, builder.WithPredicates(createdOrDeleted)).
+		Watches(&v1alpha1.VirtualNode{}, binding, builder.WithPredicates(kit.CreatedOrDeleted())).
 		WatchesRawSource(source.Kind[client.Object](bindings, &rbacv1.RoleBinding{}, binding)).
 		WithOptions(kit.Options(1)).
 		Complete(r)

@@ -20,9 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -103,9 +101,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 var request = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.ClusterInfoName}}
 
 // rangesChanged selects creations, deletions, and updates that change a field from which ranges are read.
-var rangesChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return !equality.Semantic.DeepEqual(rangesOf(e.ObjectOld), rangesOf(e.ObjectNew))
-}}
+var rangesChanged = kit.Changed(func(old, current client.Object) bool {
+	return !equality.Semantic.DeepEqual(rangesOf(old), rangesOf(current))
+})
 
 // rangesOf returns the fields of an object from which ranges are read.
 func rangesOf(object client.Object) []any {

@@ -18,9 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -60,9 +58,10 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.ResourceRequest{}, tenant).
 		Watches(&v1alpha1.ResourceOffer{}, tenant).
 		Watches(&v1alpha1.ShadowPod{}, kit.EnqueueAfter(settle, r.consumerOfPod), builder.WithPredicates(podFinished)).
-		Watches(&v1alpha1.ShadowVolumeClaim{}, kit.EnqueueAfter(settle, r.consumerOfClaim), builder.WithPredicates(deleted)).
+		Watches(&v1alpha1.ShadowVolumeClaim{}, kit.EnqueueAfter(settle, r.consumerOfClaim),
+			builder.WithPredicates(kit.Deleted())).
 		Watches(&storagev1.StorageClass{}, kit.EnqueueAfter(settle, r.consumers),
-			builder.WithPredicates(kit.Changed(neverChanged))).
+			builder.WithPredicates(kit.CreatedOrDeleted())).
 		Watches(&corev1.Node{}, kit.EnqueueAfter(settle, r.consumers), builder.WithPredicates(kit.Changed(shareChanged))).
 		WithOptions(kit.Options(workers)).
 		Complete(r)
@@ -106,20 +105,8 @@ func (r *Reconciler) exceeding(ctx context.Context, consumer string) []reconcile
 	return []reconcile.Request{kit.Request("", consumer)}
 }
 
-// deleted selects deletions.
-var deleted = predicate.Funcs{
-	CreateFunc: func(event.CreateEvent) bool { return false },
-	UpdateFunc: func(event.UpdateEvent) bool { return false },
-}
-
 // podFinished selects deletions of ShadowPods, and updates of finished ShadowPods.
-var podFinished = predicate.Funcs{
-	CreateFunc: func(event.CreateEvent) bool { return false },
-	UpdateFunc: func(update event.UpdateEvent) bool { return update.ObjectNew.(*v1alpha1.ShadowPod).Status.Phase != "" },
-}
-
-// neverChanged ignores updates of StorageClasses: only their creation and deletion matter.
-func neverChanged(_, _ *storagev1.StorageClass) bool { return false }
+var podFinished = kit.ChangedOrDeleted(func(_, current *v1alpha1.ShadowPod) bool { return current.Status.Phase != "" })
 
 // shareChanged reports whether an update of a node changes what it contributes to offers. Heartbeats of
 // the kubelet do not.

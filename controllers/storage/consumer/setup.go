@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -61,7 +60,8 @@ func (p *Provisioner) SetUp(manager ctrl.Manager) error {
 		WithOptions(kit.Options(kit.PeerWorkers)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(p.originRequest)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(p.volumeRequest)).
-		Watches(&v1alpha1.VirtualVolume{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(moveChanged())).
+		Watches(&v1alpha1.VirtualVolume{}, &handler.EnqueueRequestForObject{},
+			builder.WithPredicates(kit.ChangedOrDeleted(moveChanged))).
 		Watches(&corev1.Node{}, waiting, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&storagev1.StorageClass{}, waiting).
 		Watches(&v1alpha1.VirtualNode{}, waiting, builder.WithPredicates(storageChanged())).
@@ -167,15 +167,8 @@ func (c *Config) shadowVolume(ctx context.Context, kept shadow) *corev1.Persiste
 	return nil
 }
 
-// moveChanged selects updates in which a move of a virtual volume starts or ends.
-func moveChanged() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return moving(e.ObjectOld.(*v1alpha1.VirtualVolume)) != moving(e.ObjectNew.(*v1alpha1.VirtualVolume))
-		},
-	}
-}
+// moveChanged reports whether a move of a virtual volume started or ended.
+func moveChanged(old, current *v1alpha1.VirtualVolume) bool { return moving(old) != moving(current) }
 
 // storageChanged selects events in which the storage classes, the storage quota or the deletion of a virtual node
 // changed.
@@ -314,9 +307,7 @@ func conditionsChanged() predicate.Predicate {
 		}
 		return text
 	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return reasons(e.ObjectOld) != reasons(e.ObjectNew)
-	}}
+	return kit.Changed(func(old, current client.Object) bool { return reasons(old) != reasons(current) })
 }
 
 // SetUp adds the controller of expansions to a manager.
@@ -333,10 +324,7 @@ func (r *Releaser) SetUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(ReleaserName).WithOptions(kit.Options(kit.PeerWorkers)).
 		For(&corev1.PersistentVolume{}).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(volumeOf),
-			builder.WithPredicates(predicate.Funcs{
-				CreateFunc: func(event.CreateEvent) bool { return false },
-				UpdateFunc: func(event.UpdateEvent) bool { return false },
-			})).
+			builder.WithPredicates(kit.Deleted())).
 		Watches(&v1alpha1.VirtualVolume{}, handler.EnqueueRequestsFromMapFunc(volumesOfMove)).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.volumesOfNamespace),
 			builder.WithPredicates(predicate.NewPredicateFuncs(ending))).

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -61,7 +60,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfClaim)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfVolume)).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfClass)).
-		Watches(&corev1.Pod{}, r.podHandler(), builder.WithPredicates(podUseChanged)).
+		Watches(&corev1.Pod{}, r.podHandler(), builder.WithPredicates(kit.Changed(podUseChanged))).
 		WithOptions(kit.Options(workers)).
 		Complete(r)
 }
@@ -116,13 +115,11 @@ func (r *Reconciler) podHandler() handler.EventHandler {
 	}
 }
 
-// podUseChanged selects updates after which a pod begins or ceases to use its claims.
-var podUseChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	old, ok1 := e.ObjectOld.(*corev1.Pod)
-	current, ok2 := e.ObjectNew.(*corev1.Pod)
-	return ok1 && ok2 && (old.UID != current.UID || podspec.Finished(old) != podspec.Finished(current) ||
-		old.Labels[volume.LabelMove] != current.Labels[volume.LabelMove])
-}}
+// podUseChanged reports whether a pod began or ceased to use its claims.
+func podUseChanged(old, current *corev1.Pod) bool {
+	return podspec.Finished(old) != podspec.Finished(current) ||
+		old.Labels[volume.LabelMove] != current.Labels[volume.LabelMove]
+}
 
 // requests returns a request for a claim in a remote namespace, and none in other namespaces.
 func (r *Reconciler) requests(ctx context.Context, namespace, name string) []reconcile.Request {
