@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cacheLag is the time after which an expected object is no longer Pending, even if the cache did not receive it, for
+// CacheLag is the time after which an expected object is no longer Pending, even if the cache did not receive it, for
 // example because it was deleted at once.
-const cacheLag = 10 * time.Second
+const CacheLag = 10 * time.Second
 
 // Expectations records the objects of one kind that a controller created and its cache has not received yet, so that
 // the next reconcile does not create them again. It is safe for concurrent use.
@@ -51,12 +51,12 @@ func (e *Expectations) Observe(object client.Object) {
 	}
 }
 
-// Pending reports whether an object with this key was created less than cacheLag ago and not observed yet.
+// Pending reports whether an object with this key was created less than CacheLag ago and not observed yet.
 func (e *Expectations) Pending(key types.NamespacedName) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	created, ok := e.created[key]
-	if ok && e.clock.Since(created.at) >= cacheLag {
+	if ok && e.clock.Since(created.at) >= CacheLag {
 		delete(e.created, key)
 		return false
 	}

@@ -26,7 +26,7 @@ func TestCreatedObjectsArePendingUntilTheyAreObserved(t *testing.T) {
 		{"not observed", func(*Expectations, *clocktesting.FakePassiveClock) {}, true},
 		{"observed", func(e *Expectations, _ *clocktesting.FakePassiveClock) { e.Observe(pod("new")) }, false},
 		{"object of the same name with another UID observed", func(e *Expectations, _ *clocktesting.FakePassiveClock) { e.Observe(pod("old")) }, true},
-		{"never observed", func(_ *Expectations, c *clocktesting.FakePassiveClock) { c.SetTime(c.Now().Add(cacheLag)) }, false},
+		{"never observed", func(_ *Expectations, c *clocktesting.FakePassiveClock) { c.SetTime(c.Now().Add(CacheLag)) }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))

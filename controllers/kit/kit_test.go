@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -156,6 +157,36 @@ func TestPredicatesSelectReplacedObjectsToo(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("selected events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestResultsOfConflictsAndExistingObjectsAreNoErrors(t *testing.T) {
+	resource := corev1.Resource("pods")
+	exists, conflict := apierrors.NewAlreadyExists(resource, "db"), apierrors.NewConflict(resource, "db", nil)
+	failed := errors.New("failed")
+	type result struct {
+		After time.Duration
+		Err   error
+	}
+	for name, test := range map[string]struct {
+		err            error
+		result, create result
+	}{
+		"no error":       {nil, result{time.Hour, nil}, result{time.Hour, nil}},
+		"conflict":       {conflict, result{conflictDelay, nil}, result{conflictDelay, nil}},
+		"already exists": {exists, result{0, exists}, result{createDelay, nil}},
+		"another error":  {failed, result{0, failed}, result{0, failed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Result(time.Hour, test.err)
+			if diff := cmp.Diff(test.result, result{got.RequeueAfter, err}, cmpopts.EquateErrors()); diff != "" {
+				t.Errorf("Result (-want +got):\n%s", diff)
+			}
+			got, err = CreateResult(time.Hour, test.err)
+			if diff := cmp.Diff(test.create, result{got.RequeueAfter, err}, cmpopts.EquateErrors()); diff != "" {
+				t.Errorf("CreateResult (-want +got):\n%s", diff)
 			}
 		})
 	}

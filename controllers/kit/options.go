@@ -20,6 +20,9 @@ const (
 	// conflictDelay is the delay of a retry after a conflict. Within this time, caches usually receive the change of the
 	// other client.
 	conflictDelay = 100 * time.Millisecond
+	// createDelay is the delay of a retry after a create failed with AlreadyExists. Within this time, caches usually
+	// receive the object.
+	createDelay = time.Second
 )
 
 // PeerWorkers is the number of workers of a controller with requests to peers. A peer that does not respond occupies at
@@ -46,6 +49,15 @@ func Result(after time.Duration, err error) (ctrl.Result, error) {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// CreateResult is Result for a reconcile that creates objects. AlreadyExists is no error: the cache did not have the
+// object yet, and the reconcile is retried after createDelay.
+func CreateResult(after time.Duration, err error) (ctrl.Result, error) {
+	if apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: createDelay}, nil
+	}
+	return Result(after, err)
 }
 
 // Settled is Result for a reconcile whose steps return a result instead of a time.

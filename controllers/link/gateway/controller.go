@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,10 +39,6 @@ const (
 	// ReasonReachable means that the addresses at which peers can reach the gateway changed.
 	ReasonReachable = "Reachable"
 )
-
-// cacheLag is the delay of a reconcile after a create failed with AlreadyExists, because the cache did
-// not have the object yet.
-const cacheLag = time.Second
 
 // Reconciler ensures the EndpointSlice of the gateway's Service, with the node of the active gateway.
 type Reconciler struct {
@@ -112,11 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	err = r.ensure(ctx, slice, sliceOf(service, active))
-	if apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: cacheLag}, nil
-	}
-	return kit.Result(0, err)
+	return kit.CreateResult(0, r.ensure(ctx, slice, sliceOf(service, active)))
 }
 
 // active returns the node of the active gateway. If no gateway is active, it returns the node of the last active one,

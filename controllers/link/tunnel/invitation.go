@@ -71,10 +71,10 @@ func (r *InvitationReconciler) Reconcile(ctx context.Context, request ctrl.Reque
 	}
 	own, after, err := r.gateway(ctx, &facts{}, nil, token.Status.Gateway)
 	if err != nil || own == nil {
-		return result(0, err)
+		return kit.CreateResult(0, err)
 	}
 	wanted := token.DeepCopy()
 	wanted.Status.Gateway = own
 	_, err = kit.Commit(ctx, r.Client, token, wanted)
-	return result(after, err)
+	return kit.CreateResult(after, err)
 }

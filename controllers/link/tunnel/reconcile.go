@@ -18,10 +18,6 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// cacheLag is the delay of a reconcile after a create failed with AlreadyExists, because the cache did
-// not have the object yet.
-const cacheLag = time.Second
-
 // pass is the state of one reconcile of a ForeignCluster.
 type pass struct {
 	facts
@@ -44,20 +40,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	switch request {
 	case keysRequest:
 		_, err := r.readKeys(ctx, &facts{}, nil)
-		return result(0, err)
+		return kit.CreateResult(0, err)
 	case leaseRequest:
-		return result(r.followLease(ctx))
+		return kit.CreateResult(r.followLease(ctx))
 	}
-	return result(r.reconcile(ctx, request.Name))
-}
-
-// result returns the result of a reconcile. After AlreadyExists it requeues after cacheLag, instead of
-// with back-off.
-func result(after time.Duration, err error) (ctrl.Result, error) {
-	if apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: cacheLag}, nil
-	}
-	return kit.Result(after, err)
+	return kit.CreateResult(r.reconcile(ctx, request.Name))
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, name string) (time.Duration, error) {

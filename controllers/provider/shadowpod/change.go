@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -42,7 +43,7 @@ func (r *Reconciler) sync(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *
 		return 0, err
 	}
 	if !metav1.IsControlledBy(pod, shadow) {
-		return cacheLag, nil
+		return kit.CacheLag, nil
 	}
 	return r.write(ctx, shadow, namespace, pod)
 }

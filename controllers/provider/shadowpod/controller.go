@@ -42,8 +42,6 @@ const (
 	maxBackoff = 5 * time.Minute
 	// maxEvictionDelay is the maximum delay before a refused eviction is requested again.
 	maxEvictionDelay = 30 * time.Second
-	// cacheLag is the time after which to reconcile again if the cache lacks the present state of a pod.
-	cacheLag = 10 * time.Second
 	// abandoned is the maximum time to wait for the end of a pod that was force deleted.
 	abandoned = time.Minute
 	// unread is the maximum time for which a deleted ShadowPod whose status records the end of its pod is

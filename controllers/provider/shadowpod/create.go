@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
 
@@ -131,7 +132,7 @@ func (r *Reconciler) alreadyExists(
 	}
 	if _, labelled := pod.Labels[v1alpha1.LabelOrigin]; labelled {
 		r.created.Expect(pod)
-		return cacheLag, nil
+		return kit.CacheLag, nil
 	}
 	return r.write(ctx, shadow, namespace, pod)
 }

@@ -52,7 +52,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	// not use them.
 	trust.WithoutLocal(limits.Policy, shadow)
 	if pod == nil && r.created.Pending(key) {
-		return cacheLag, nil
+		return kit.CacheLag, nil
 	}
 	if pod != nil && !metav1.IsControlledBy(pod, shadow) {
 		return r.otherPod(ctx, shadow, pod)
