@@ -86,20 +86,17 @@ func TestAHostileProviderDelaysNoOther(t *testing.T) {
 	before := percentile(offers.measure(t, duration))
 
 	var memory memoryPeak
-	stop := memory.watch()
+	stop := memory.watch(maxHostileMemory, providers[attacker].end)
 	stopWrites := writeRequests(t, federation, peerOf(attacker), consumer)
 	var times []time.Duration
 	for _, attack := range hostile.Attacks {
-		providers[attacker].Use(attack)
-		// Watches are opened again, and attacked, too.
-		providers[attacker].CloseClientConnections()
+		providers[attacker].use(attack)
 		times = append(times, offers.measure(t, duration/time.Duration(len(hostile.Attacks)))...)
 	}
 	during := percentile(times)
 	stopWrites()
 	sent := providers[attacker].Sent()
-	providers[attacker].Use("")
-	providers[attacker].CloseClientConnections()
+	providers[attacker].use("")
 	stop()
 
 	t.Logf("offers are copied after %v without and %v with an attack (p99); %d MB more memory; attacks: %v",
@@ -126,6 +123,35 @@ func TestAHostileProviderDelaysNoOther(t *testing.T) {
 type hostileServer struct {
 	*hostile.Provider
 	*httptest.Server
+
+	mu   sync.Mutex
+	over bool
+}
+
+// use replaces the attack, unless end was called. It closes all connections, so that watches are opened again, and
+// attacked, too.
+func (s *hostileServer) use(attack hostile.Attack) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.Use(attack)
+		s.CloseClientConnections()
+	}
+}
+
+// end ends all attacks, also later ones, so that a test fails before it exhausts the memory of the machine.
+func (s *hostileServer) end() {
+	s.use("")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+}
+
+// ended reports whether end was called.
+func (s *hostileServer) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
 }
 
 // serveProvider serves a provider in front of the environment's API server, until the test ends.
@@ -248,16 +274,20 @@ type memoryPeak struct {
 	first, most uint64
 }
 
-// watch observes the memory until the returned function is called.
-func (m *memoryPeak) watch() (stop func()) {
+// watch observes the memory until the returned function is called. It calls exceeded, at most once, when the memory
+// has grown by more than limit bytes.
+func (m *memoryPeak) watch(limit uint64, exceeded func()) (stop func()) {
 	m.first = memoryInUse()
+	exceeded = sync.OnceFunc(exceeded)
 	done := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		ticker := time.NewTicker(50 * time.Millisecond)
 		defer ticker.Stop()
 		for {
-			m.most = max(m.most, memoryInUse())
+			if m.most = max(m.most, memoryInUse()); m.growth() > limit {
+				exceeded()
+			}
 			select {
 			case <-done:
 				return
