@@ -6,11 +6,9 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -63,14 +61,11 @@ func (r *Reconciler) ensure(ctx context.Context, existing, wanted *discoveryv1.E
 		// The address type is immutable. The deletion triggers the reconcile that creates the EndpointSlice
 		// with the new type.
 		return r.delete(ctx, existing)
-	case maps.Equal(existing.Labels, wanted.Labels) &&
-		equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&
-		equality.Semantic.DeepEqual(existing.Ports, wanted.Ports) &&
-		equality.Semantic.DeepEqual(existing.Endpoints, wanted.Endpoints):
 	default:
 		changed := existing.DeepCopy()
-		changed.Labels, changed.OwnerReferences = wanted.Labels, wanted.OwnerReferences
-		changed.Ports, changed.Endpoints = wanted.Ports, wanted.Endpoints
+		if !kit.UpdateSlice(changed, wanted) {
+			return nil
+		}
 		if err := r.Client.Update(ctx, changed); err != nil {
 			return fmt.Errorf("updating the EndpointSlice of Service %s/%s: %w", wanted.Namespace, v1alpha1.GatewayName, err)
 		}

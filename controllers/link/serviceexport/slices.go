@@ -7,12 +7,10 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
@@ -102,18 +100,4 @@ func isImported(slice *discoveryv1.EndpointSlice, name string) bool {
 		slices.ContainsFunc(slice.OwnerReferences, func(owner metav1.OwnerReference) bool {
 			return owner.Kind == mcsv1alpha1.ServiceImportKindName && owner.APIVersion == apiVersion && owner.Name == name
 		})
-}
-
-// updateSlice copies the desired fields to an EndpointSlice of a ServiceImport, and reports whether it
-// changed. Annotations stay.
-func updateSlice(existing, wanted *discoveryv1.EndpointSlice) bool {
-	if maps.Equal(existing.Labels, wanted.Labels) &&
-		equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&
-		equality.Semantic.DeepEqual(existing.Ports, wanted.Ports) &&
-		equality.Semantic.DeepEqual(existing.Endpoints, wanted.Endpoints) {
-		return false
-	}
-	existing.Labels, existing.OwnerReferences = wanted.Labels, wanted.OwnerReferences
-	existing.Ports, existing.Endpoints = wanted.Ports, wanted.Endpoints
-	return true
 }

@@ -17,6 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+
+	"liqo.io/federation/controllers/kit"
 )
 
 func made(name string) *mcsv1alpha1.ServiceImport {
@@ -180,10 +182,10 @@ func TestImportedSliceIsRepaired(t *testing.T) {
 				byNode{})[0]
 			existing := wanted.DeepCopy()
 			test.change(existing)
-			if got := updateSlice(existing, wanted); got != test.want {
+			if got := kit.UpdateSlice(existing, wanted); got != test.want {
 				t.Fatalf("changed: %t", got)
 			}
-			if updateSlice(existing, wanted) {
+			if kit.UpdateSlice(existing, wanted) {
 				t.Error("it still differs")
 			}
 		})

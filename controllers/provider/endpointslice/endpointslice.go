@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -163,20 +162,6 @@ func conditionsOf(consumer discoveryv1.EndpointConditions, reachable bool) disco
 		Serving:     ptr.To(reachable && ptr.Deref(consumer.Serving, ready)),
 		Terminating: ptr.To(ptr.Deref(consumer.Terminating, false)),
 	}
-}
-
-// apply copies the desired fields to an existing EndpointSlice, and reports whether it changed.
-// Annotations stay unchanged.
-func apply(existing, wanted *discoveryv1.EndpointSlice) bool {
-	if maps.Equal(existing.Labels, wanted.Labels) &&
-		equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&
-		equality.Semantic.DeepEqual(existing.Ports, wanted.Ports) &&
-		equality.Semantic.DeepEqual(existing.Endpoints, wanted.Endpoints) {
-		return false
-	}
-	existing.Labels, existing.OwnerReferences = wanted.Labels, wanted.OwnerReferences
-	existing.Ports, existing.Endpoints = wanted.Ports, wanted.Endpoints
-	return true
 }
 
 // ownedByShadow reports whether an EndpointSlice was created for a ShadowEndpointSlice of the same name, even
