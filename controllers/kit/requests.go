@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +23,24 @@ import (
 // Request returns the reconcile request of an object. namespace is empty for cluster-scoped kinds.
 func Request(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+// RequestsOfAll returns a function that returns a request for each object of a kind in a cache that the options select,
+// whatever the argument of the function. list is an empty list of the kind.
+func RequestsOfAll(cached client.Reader, list client.ObjectList, options ...client.ListOption) handler.MapFunc {
+	options = append(options, client.UnsafeDisableDeepCopy)
+	return func(ctx context.Context, _ client.Object) []reconcile.Request {
+		all := list.DeepCopyObject().(client.ObjectList)
+		// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
+		_ = cached.List(ctx, all, options...)
+		var requests []reconcile.Request
+		// EachListItem fails only for a type that is no list.
+		_ = meta.EachListItem(all, func(object runtime.Object) error {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object.(client.Object))})
+			return nil
+		})
+		return requests
+	}
 }
 
 // Sooner returns the shorter of two delays of requests, where 0 means that there is no delayed request.

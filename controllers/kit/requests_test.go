@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -72,6 +73,27 @@ func TestSpecChangedSelectsSpecChangesDeletionsAndReplacements(t *testing.T) {
 		update := event.UpdateEvent{ObjectOld: object(func(*v1alpha1.VirtualNode) {}), ObjectNew: object(test.change)}
 		if got := SpecChanged().Update(update); got != test.want {
 			t.Errorf("%s: selected %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+func TestAllObjectsOfAKindAreRequested(t *testing.T) {
+	cached := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(
+		&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}},
+		&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "naples"}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "bank", Name: "db"}},
+	).Build()
+	clusters := RequestsOfAll(cached, &v1alpha1.ForeignClusterList{})
+	pods := RequestsOfAll(cached, &corev1.PodList{}, client.InNamespace("shop"))
+	// The second call returns nothing of the first one.
+	for range 2 {
+		want := []reconcile.Request{Request("", "milan"), Request("", "naples")}
+		if diff := cmp.Diff(want, clusters(t.Context(), nil)); diff != "" {
+			t.Errorf("requests of ForeignClusters (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]reconcile.Request{Request("shop", "db")}, pods(t.Context(), nil)); diff != "" {
+			t.Errorf("requests of pods in a namespace (-want +got):\n%s", diff)
 		}
 	}
 }

@@ -4,15 +4,11 @@
 package offloading
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
@@ -30,7 +26,7 @@ type MapReconciler struct{ *Config }
 
 // SetupWithManager adds the controller to a manager.
 func (r *MapReconciler) SetupWithManager(manager ctrl.Manager) error {
-	all := handler.EnqueueRequestsFromMapFunc(r.allClusters)
+	all := handler.EnqueueRequestsFromMapFunc(kit.RequestsOfAll(r.Client, &v1alpha1.ForeignClusterList{}))
 	ofPeer := handler.EnqueueRequestsFromMapFunc(kit.OfPeerNamespace)
 	return ctrl.NewControllerManagedBy(manager).Named(MapName).
 		For(&v1alpha1.ForeignCluster{}, builder.WithPredicates(kit.SpecChanged())).
@@ -43,15 +39,4 @@ func (r *MapReconciler) SetupWithManager(manager ctrl.Manager) error {
 		WatchesRawSource(&r.maps).
 		WithOptions(kit.Options(mapWorkers)).
 		Complete(r)
-}
-
-func (r *MapReconciler) allClusters(ctx context.Context, _ client.Object) []reconcile.Request {
-	var clusters v1alpha1.ForeignClusterList
-	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
-	_ = r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy)
-	var requests []reconcile.Request
-	for i := range clusters.Items {
-		requests = append(requests, kit.Request("", clusters.Items[i].Name))
-	}
-	return requests
 }

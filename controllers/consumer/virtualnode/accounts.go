@@ -47,7 +47,8 @@ type accounts struct {
 func (a *accounts) setUp(manager ctrl.Manager, used *kit.Trigger) error {
 	return ctrl.NewControllerManagedBy(manager).Named(accountsName).
 		For(&corev1.Namespace{}).
-		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(a.allNamespaces),
+		Watches(&v1alpha1.VirtualNode{},
+			handler.EnqueueRequestsFromMapFunc(kit.RequestsOfAll(a.client, &corev1.NamespaceList{})),
 			builder.WithPredicates(accessChanged)).
 		WatchesRawSource(used).
 		WithOptions(kit.Options(1)).
@@ -58,17 +59,6 @@ func (a *accounts) setUp(manager ctrl.Manager, used *kit.Trigger) error {
 var accessChanged = kit.ChangedOrDeleted(func(old, current *v1alpha1.VirtualNode) bool {
 	return trust.NodeAPIAccess(old) != trust.NodeAPIAccess(current)
 })
-
-func (a *accounts) allNamespaces(ctx context.Context, _ client.Object) []reconcile.Request {
-	var all corev1.NamespaceList
-	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
-	_ = a.client.List(ctx, &all, client.UnsafeDisableDeepCopy)
-	var requests []reconcile.Request
-	for i := range all.Items {
-		requests = append(requests, kit.Request("", all.Items[i].Name))
-	}
-	return requests
-}
 
 // Reconcile writes AnnotationAccounts of one namespace: the ServiceAccounts that its pods use on each virtual node
 // whose pods may reach the consumer's API server. It removes the annotation if there are none, or the namespace is

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -34,7 +33,7 @@ type InvitationReconciler struct {
 // namespace.
 func (r *InvitationReconciler) SetupWithManager(manager ctrl.Manager, installation cache.Cache) error {
 	r.setUp(installation)
-	all := handler.EnqueueRequestsFromMapFunc(r.all)
+	all := handler.EnqueueRequestsFromMapFunc(kit.RequestsOfAll(r.Client, &v1alpha1.PeeringTokenList{}))
 	controller := ctrl.NewControllerManagedBy(manager).Named(InvitationName).
 		For(&v1alpha1.PeeringToken{}).
 		Watches(&v1alpha1.ClusterInfo{}, all, builder.WithPredicates(clusterinfo.RangesChanged())).
@@ -46,18 +45,6 @@ func (r *InvitationReconciler) SetupWithManager(manager ctrl.Manager, installati
 		}
 	}
 	return controller.Complete(r)
-}
-
-// all returns the requests of all PeeringTokens.
-func (r *InvitationReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	var tokens v1alpha1.PeeringTokenList
-	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
-	_ = r.Client.List(ctx, &tokens, client.UnsafeDisableDeepCopy)
-	var requests []reconcile.Request
-	for i := range tokens.Items {
-		requests = append(requests, kit.Request("", tokens.Items[i].Name))
-	}
-	return requests
 }
 
 // Reconcile writes the gateway to the status of a PeeringToken, unless the token was used.

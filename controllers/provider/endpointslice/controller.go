@@ -14,13 +14,11 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -95,7 +93,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		For(&v1alpha1.ShadowEndpointSlice{}).
 		Watches(&v1alpha1.ForeignCluster{}, ofConsumer, builder.WithPredicates(kit.Changed(reachabilityChanged))).
-		Watches(&v1alpha1.ClusterInfo{}, r.all(), builder.WithPredicates(kit.Changed(rangesChanged))).
+		Watches(&v1alpha1.ClusterInfo{},
+			kit.EnqueueAfter(settleDelay, kit.RequestsOfAll(r.Client, &v1alpha1.ShadowEndpointSliceList{})),
+			builder.WithPredicates(kit.Changed(rangesChanged))).
 		WatchesRawSource(source.Kind[client.Object](owned, &discoveryv1.EndpointSlice{}, ofSlice)).
 		WatchesRawSource(source.Kind[client.Object](owned, &v1alpha1.TunnelEndpoint{}, ofConsumer,
 			kit.Changed(tunnelChanged))).
@@ -119,33 +119,6 @@ func rangesChanged(old, current *v1alpha1.ClusterInfo) bool {
 	return !equality.Semantic.DeepEqual(old.Status.Ranges, current.Status.Ranges)
 }
 
-// all returns a handler that enqueues all ShadowEndpointSlices after settleDelay.
-func (r *Reconciler) all() handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	add := func(ctx context.Context, queue queue) {
-		for _, request := range r.requests(ctx) {
-			queue.AddAfter(request, settleDelay)
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, _ event.CreateEvent, queue queue) { add(ctx, queue) },
-		UpdateFunc: func(ctx context.Context, _ event.UpdateEvent, queue queue) { add(ctx, queue) },
-		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, queue queue) { add(ctx, queue) },
-	}
-}
-
-// requests returns the requests of the ShadowEndpointSlices that options select.
-func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	var shadows v1alpha1.ShadowEndpointSliceList
-	// Listing from a cache fails only before the cache is synced, which causes an event for each object anyway.
-	_ = r.Client.List(ctx, &shadows, append(options, client.UnsafeDisableDeepCopy)...)
-	var all []reconcile.Request
-	for i := range shadows.Items {
-		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&shadows.Items[i])})
-	}
-	return all
-}
-
 // requestsOfConsumer maps a ForeignCluster, or the TunnelEndpoint of the same name, to the
 // ShadowEndpointSlices in the remote namespaces of that consumer.
 func (r *Reconciler) requestsOfConsumer(ctx context.Context, object client.Object) []reconcile.Request {
@@ -156,7 +129,8 @@ func (r *Reconciler) requestsOfConsumer(ctx context.Context, object client.Objec
 		})
 	var all []reconcile.Request
 	for i := range namespaces.Items {
-		all = append(all, r.requests(ctx, client.InNamespace(namespaces.Items[i].Name))...)
+		all = append(all, kit.RequestsOfAll(r.Client, &v1alpha1.ShadowEndpointSliceList{},
+			client.InNamespace(namespaces.Items[i].Name))(ctx, nil)...)
 	}
 	return all
 }

@@ -127,13 +127,14 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return err
 	}
 	r.reflected = reflected
+	// The ranges of this cluster and of each peer are in the NetworkPolicies of all consumers.
+	all := handler.EnqueueRequestsFromMapFunc(kit.RequestsOfAll(r.Client, &v1alpha1.ForeignClusterList{}))
 	return controller.
-		Watches(&v1alpha1.ClusterInfo{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfAll),
+		Watches(&v1alpha1.ClusterInfo{}, all,
 			builder.WithPredicates(kit.Changed(func(old, current *v1alpha1.ClusterInfo) bool {
 				return !equality.Semantic.DeepEqual(old.Status.Ranges, current.Status.Ranges)
 			}))).
-		WatchesRawSource(source.Kind[client.Object](policies, &v1alpha1.TunnelEndpoint{},
-			handler.EnqueueRequestsFromMapFunc(r.requestsOfAll),
+		WatchesRawSource(source.Kind[client.Object](policies, &v1alpha1.TunnelEndpoint{}, all,
 			kit.Changed(func(old, current *v1alpha1.TunnelEndpoint) bool {
 				return !equality.Semantic.DeepEqual(old.Spec.Remote, current.Spec.Remote)
 			}))).
@@ -158,19 +159,6 @@ func quotaChanged() predicate.Predicate {
 	return kit.Changed(func(old, current *corev1.ResourceQuota) bool {
 		return !equality.Semantic.DeepEqual(old.Spec, current.Spec) || inForce(old) != inForce(current)
 	})
-}
-
-// requestsOfAll returns a request for each ForeignCluster: the ranges of this cluster and of each peer are in the
-// NetworkPolicies of all consumers.
-func (r *Reconciler) requestsOfAll(ctx context.Context, _ client.Object) []reconcile.Request {
-	var clusters v1alpha1.ForeignClusterList
-	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
-	_ = r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy)
-	var requests []reconcile.Request
-	for i := range clusters.Items {
-		requests = append(requests, kit.Request("", clusters.Items[i].Name))
-	}
-	return requests
 }
 
 // requestsOfNamespace maps a tenant namespace or a remote namespace to its consumer, and any other

@@ -53,6 +53,7 @@ type Reconciler struct {
 // SetupWithManager adds the controller to a manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	tenant := handler.EnqueueRequestsFromMapFunc(kit.OfTenantNamespace)
+	consumers := kit.EnqueueAfter(settle, kit.RequestsOfAll(r.Client, &v1alpha1.ForeignClusterList{}))
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
 		For(&v1alpha1.ForeignCluster{}).
 		Watches(&v1alpha1.ResourceRequest{}, tenant).
@@ -60,23 +61,10 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.ShadowPod{}, kit.EnqueueAfter(settle, r.consumerOfPod), builder.WithPredicates(podFinished)).
 		Watches(&v1alpha1.ShadowVolumeClaim{}, kit.EnqueueAfter(settle, r.consumerOfClaim),
 			builder.WithPredicates(kit.Deleted())).
-		Watches(&storagev1.StorageClass{}, kit.EnqueueAfter(settle, r.consumers),
-			builder.WithPredicates(kit.CreatedOrDeleted())).
-		Watches(&corev1.Node{}, kit.EnqueueAfter(settle, r.consumers), builder.WithPredicates(kit.Changed(shareChanged))).
+		Watches(&storagev1.StorageClass{}, consumers, builder.WithPredicates(kit.CreatedOrDeleted())).
+		Watches(&corev1.Node{}, consumers, builder.WithPredicates(kit.Changed(shareChanged))).
 		WithOptions(kit.Options(workers)).
 		Complete(r)
-}
-
-// consumers returns a reconcile request for every ForeignCluster.
-func (r *Reconciler) consumers(ctx context.Context, _ client.Object) []reconcile.Request {
-	var all v1alpha1.ForeignClusterList
-	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
-	_ = r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy)
-	var requests []reconcile.Request
-	for i := range all.Items {
-		requests = append(requests, kit.Request("", all.Items[i].Name))
-	}
-	return requests
 }
 
 func (r *Reconciler) consumerOfPod(ctx context.Context, object client.Object) []reconcile.Request {
