@@ -181,7 +181,7 @@ const (
 	PeerRoleBoth     PeerRole = "Both"
 )
 
-// PolicySource is where the value of a policy comes from.
+// PolicySource is the origin of the value of a policy.
 type PolicySource string
 
 // Values of PolicySource, documented in v1alpha1.

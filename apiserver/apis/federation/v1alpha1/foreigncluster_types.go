@@ -410,7 +410,7 @@ const (
 	PeerRoleBoth PeerRole = "Both"
 )
 
-// PolicySource is where the value of a policy comes from.
+// PolicySource is the origin of the value of a policy.
 // +enum
 type PolicySource string
 

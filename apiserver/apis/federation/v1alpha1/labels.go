@@ -183,7 +183,7 @@ const (
 
 // Reasons that one component reports and another component reads.
 const (
-	// ReasonShadowVolumeClaimMissing of the condition Ready of a VirtualVolume and of events on the local and the remote
+	// ReasonShadowVolumeClaimMissing of the condition Ready of a VirtualVolume and events on the local and the remote
 	// claim means that the ShadowVolumeClaim is missing on the provider. It is created again within two minutes;
 	// otherwise an event on the local claim has the cause.
 	ReasonShadowVolumeClaimMissing = "ShadowVolumeClaimMissing"
@@ -192,7 +192,7 @@ const (
 	// a policy. The message has the cause; the request is retried.
 	ReasonProviderRefused = "ProviderRefused"
 	// ReasonOffloadingBackOff of a pod on a virtual node means that the namespace is not offloaded to
-	// the provider, or that pods on the provider have no address for the consumer's API server; the
+	// the provider, or pods on the provider have no address for the consumer's API server; the
 	// pod never ran. See docs/pods.md#status-and-events.
 	ReasonOffloadingBackOff = "OffloadingBackOff"
 	// ReasonOffloadingAborted of a pod on a virtual node means that the namespace was unoffloaded while the

@@ -71,7 +71,7 @@ type NetworkConfigSpec struct {
 // NetworkBackend is a tunnel technology.
 type NetworkBackend string
 
-// BackendWireGuard is WireGuard.
+// BackendWireGuard is the only backend.
 const BackendWireGuard NetworkBackend = "WireGuard"
 
 // NetworkConfigStatus is the decision of the peer about a NetworkConfig.

@@ -129,7 +129,7 @@ func Objects(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// UnknownObject returns why a name is not the name of a limit for the number of objects in a
+// UnknownObject returns the reason for which a name is not the name of a limit for the number of objects in a
 // ResourceQuota, or an empty string if it is one.
 func UnknownObject(name string) string {
 	if name == string(corev1.ResourceServicesNodePorts) || name == string(corev1.ResourceServicesLoadBalancers) {
