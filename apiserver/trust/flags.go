@@ -42,7 +42,8 @@ func ValidateAPIAccess(access string) []error {
 }
 
 // PodFlags are the limits for pods of consumers that the flags of a program set. Each field has the meaning of the
-// field of this name in v1alpha1.PodPolicy. The trust in a consumer determines those that are empty or 0, except Limits.
+// field of this name in v1alpha1.PodPolicy. The trust in a consumer determines those that are empty or 0, except
+// Limits.
 type PodFlags struct {
 	Tolerations, RuntimeClasses, MetadataKeys []string
 	MaxGracePeriodSeconds                     int64

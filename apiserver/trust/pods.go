@@ -63,8 +63,8 @@ func Refusals(
 // limitedResources are the resources that containers must limit if limits are required.
 var limitedResources = []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 
-// withoutLimits returns an error for each limit that is missing in a pod. Ephemeral containers cannot have limits; a new
-// ShadowPod has none.
+// withoutLimits returns an error for each limit that is missing in a pod. Ephemeral containers cannot have limits; a
+// new ShadowPod has none.
 func withoutLimits(pod, old *corev1.PodSpec, path *field.Path, remedy remedy) field.ErrorList {
 	const name = "limits"
 	var errs field.ErrorList

@@ -95,9 +95,9 @@ func Network(fc *v1alpha1.ForeignCluster, installation v1alpha1.NetworkAccess) v
 	return cmp.Or(fc.Spec.IncomingPolicy.Network, installation, ofTrust)
 }
 
-// Reach returns which local pods a peer reaches through the tunnel: spec.reach of its ForeignCluster or, if it is empty,
-// the value of the installation. If both are empty, a peer with trust Tenant reaches pods that take part in the peering,
-// and one with trust SameOwner all.
+// Reach returns which local pods a peer reaches through the tunnel: spec.reach of its ForeignCluster or, if it is
+// empty, the value of the installation. If both are empty, a peer with trust Tenant reaches pods that take part in the
+// peering, and one with trust SameOwner all.
 func Reach(fc *v1alpha1.ForeignCluster, installation v1alpha1.ReachMode) v1alpha1.ReachMode {
 	ofTrust := v1alpha1.ReachAll
 	if Of(fc) == v1alpha1.TrustTenant {

@@ -328,7 +328,8 @@ func TestContainersWithoutLimitsAreRefused(t *testing.T) {
 		{name: "the field has precedence", installed: "Required", pod: spec(container("web")),
 			policy: v1alpha1.IncomingPolicy{Pods: v1alpha1.PodPolicy{Limits: v1alpha1.PodLimitsAny}}},
 		{name: "the value", installed: "Required", pod: spec(memory),
-			want: []string{"spec.containers[0].resources.limits[ephemeral-storage]"}, named: "ephemeral-storage of container web"},
+			want:  []string{"spec.containers[0].resources.limits[ephemeral-storage]"},
+			named: "ephemeral-storage of container web"},
 		{name: "both limits", policy: required, pod: spec(both)},
 		{name: "no limits", policy: required, pod: spec(both, container("sidecar")), want: []string{
 			"spec.containers[1].resources.limits[memory]", "spec.containers[1].resources.limits[ephemeral-storage]",

@@ -99,7 +99,8 @@ func (c caller) readsItself(t *testing.T, local *corev1.Pod) {
 }
 
 // tenantsGetNoTokens offloads pods that mount tokens of rome's API server. Their ShadowPods have tokens if rome trusts
-// milan as an owner of both clusters, and none if it trusts milan as a tenant, unless rome's administrator gives access.
+// milan as an owner of both clusters, and none if it trusts milan as a tenant, unless rome's administrator gives
+// access.
 func tenantsGetNoTokens(t *testing.T) {
 	setsConsumerAPIServer(t, rome.Config.Host)
 	defer setsConsumerAPIServer(t, "")

@@ -502,7 +502,9 @@ func (f fabric) mapsAddress(t *testing.T, c *harness.Cluster, address string, po
 	mappings := c.Federation.FederationV1alpha1().AddressMappings(harness.Namespace)
 	mapping := &v1alpha1.AddressMapping{
 		ObjectMeta: metav1.ObjectMeta{Name: "node"},
-		Spec:       v1alpha1.AddressMappingSpec{ClusterID: must(other.ID(t.Context()))(t), Pool: "external", Address: address},
+		Spec: v1alpha1.AddressMappingSpec{
+			ClusterID: must(other.ID(t.Context()))(t), Pool: "external", Address: address,
+		},
 	}
 	for _, port := range ports {
 		mapping.Spec.Ports = append(mapping.Spec.Ports, v1alpha1.AddressMappingPort{Port: port})

@@ -93,9 +93,9 @@ func (r *APIServerReconciler) reconcile(ctx context.Context, of origin) (time.Du
 }
 
 // wanted returns the desired AddressMapping for the provider of a ForeignCluster, keyed by the name of the
-// mapping. It returns none unless Address is set and the provider has a tunnel and a virtual node whose pods have access
-// to the API server. If an AddressMapping exists, it also suffices that the status of a VirtualNode does not have the
-// access yet: after an upgrade, running pods keep their address.
+// mapping. It returns none unless Address is set and the provider has a tunnel and a virtual node whose pods have
+// access to the API server. If an AddressMapping exists, it also suffices that the status of a VirtualNode does not
+// have the access yet: after an upgrade, running pods keep their address.
 func (r *APIServerReconciler) wanted(
 	ctx context.Context, of origin, exists bool,
 ) (map[string]*v1alpha1.AddressMapping, error) {

@@ -28,7 +28,8 @@ func TestReachOfAPeerOverridesThatOfTheInstallation(t *testing.T) {
 	} {
 		fc := &v1alpha1.ForeignCluster{Spec: v1alpha1.ForeignClusterSpec{Reach: test.peer, Trust: test.selected}}
 		if got := trust.Reach(fc, test.installation); got != test.want {
-			t.Errorf("peer %q, installation %q, trust %q: %q, want %q", test.peer, test.installation, test.selected, got, test.want)
+			t.Errorf("peer %q, installation %q, trust %q: %q, want %q",
+				test.peer, test.installation, test.selected, got, test.want)
 		}
 	}
 }

@@ -621,7 +621,7 @@ func TestUnknownModeNamesTheModes(t *testing.T) {
 	}{
 		{args: nil, want: `""` + known},
 		{args: []string{"--full"}, want: `""` + known},
-		{args: []string{"recieve"}, want: `"recieve"` + known + "; did you mean receive?"},
+		{args: []string{"receve"}, want: `"receve"` + known + "; did you mean receive?"},
 		{args: []string{"copy"}, want: `"copy"` + known},
 	} {
 		err := Run(t.Context(), test.args)

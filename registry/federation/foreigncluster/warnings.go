@@ -114,9 +114,9 @@ func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.Fo
 		len(names), result, plan.Listed(names))}
 }
 
-// withoutAccess returns a warning about the pods on virtual nodes of a provider that lose their access to the local API
-// server by cluster, its ForeignCluster. It returns none if there are no such pods, or if the VirtualNodes cannot be read
-// before ctx is done.
+// withoutAccess returns a warning about the pods on virtual nodes of a provider that lose their access to the local
+// API server by cluster, its ForeignCluster. It returns none if there are no such pods, or if the VirtualNodes cannot
+// be read before ctx is done.
 func withoutAccess(ctx context.Context, plans plan.Reader, cluster *federation.ForeignCluster) []string {
 	external, err := converted(cluster)
 	if err != nil || trust.APIAccess(external, plans.APIAccess) != v1alpha1.APIAccessDisabled {
@@ -126,8 +126,8 @@ func withoutAccess(ctx context.Context, plans plan.Reader, cluster *federation.F
 	if err != nil || pods == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("spec.trust, spec.apiAccess: %d running pods get no new tokens for the API server of this "+
-		"cluster, and lose access through a tunnel at once, on the virtual nodes %s", pods, plan.Listed(names))}
+	return []string{fmt.Sprintf("spec.trust, spec.apiAccess: %d running pods get no new tokens for the API server of "+
+		"this cluster, and lose access through a tunnel at once, on the virtual nodes %s", pods, plan.Listed(names))}
 }
 
 // converted returns a ForeignCluster in version v1alpha1.
