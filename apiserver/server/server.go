@@ -61,9 +61,10 @@ type Config struct {
 // its tenant namespace and, in each remote namespace, ShadowVolumeClaims once, and ShadowPods and
 // ShadowEndpointSlices once for each virtual kubelet. Reflected kinds are resources of kube-apiserver.
 // By default, a consumer with trust Tenant has at most 20 remote namespaces and 32 virtual kubelets,
-// which is 4 + 20 × (1 + 2 × 32) = 1304 watches. With one virtual kubelet, 20 remote namespaces take 64
-// watches, and 1500 watches suffice for 498 remote namespaces.
-const DefaultMaxPeerWatches = 1500
+// which is 4 + 20 × (1 + 2 × 32) = 1304 watches. A consumer whose connection was lost opens all of them
+// again, while the old ones count until they time out. With one virtual kubelet, the default suffices
+// for 1332 remote namespaces.
+const DefaultMaxPeerWatches = 4000
 
 // NewConfig returns a configuration of the federation API server. The caller must set the listener and
 // the storage.

@@ -82,8 +82,8 @@ func (f *PodFlags) AddFlags(fs *pflag.FlagSet) {
 		"Maximum termination grace period of pods of consumers, in seconds. If 0, trust Tenant permits 3600, and SameOwner "+
 			"any.")
 	fs.StringVar(&f.Limits, flagLimits, f.Limits,
-		"Required refuses pods of consumers that have a container without a limit for memory or ephemeral-storage, or an "+
-			"emptyDir with medium Memory and without sizeLimit. Any, or empty, permits them.")
+		"Required refuses pods of consumers unless each container has limits for memory and ephemeral-storage that are "+
+			"not greater than its requests. Any, or empty, permits them.")
 }
 
 // Validate returns an error for each invalid value of a flag.

@@ -63,10 +63,9 @@ func Refusals(
 // limitedResources are the resources that containers must limit if limits are required.
 var limitedResources = []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 
-// withoutLimits returns an error for each limit that is missing in a pod. Ephemeral containers cannot have limits; a
-// new ShadowPod has none.
+// withoutLimits returns an error for each container of a pod that can use more of a resource than it requests.
+// Ephemeral containers cannot have limits; a new ShadowPod has none.
 func withoutLimits(pod, old *corev1.PodSpec, path *field.Path, remedy remedy) field.ErrorList {
-	const name = "limits"
 	var errs field.ErrorList
 	for _, list := range []struct {
 		name       string
@@ -79,42 +78,23 @@ func withoutLimits(pod, old *corev1.PodSpec, path *field.Path, remedy remedy) fi
 			at := path.Child(list.name).Index(i).Child("resources", "limits")
 			before := slices.IndexFunc(list.old, func(old corev1.Container) bool { return old.Name == container.Name })
 			for _, resource := range limitedResources {
-				if limited(container.Resources.Limits, resource) || ofPod(pod, resource) ||
-					before >= 0 && !limited(list.old[before].Resources.Limits, resource) && !ofPod(old, resource) {
+				if limited(container, resource) || before >= 0 && !limited(list.old[before], resource) {
 					continue
 				}
-				errs = append(errs, field.Required(at.Key(string(resource)), fmt.Sprintf("the provider requires a limit for %s "+
-					"of container %s%s", resource, container.Name, remedy.without(name))))
+				errs = append(errs, field.Forbidden(at.Key(string(resource)), fmt.Sprintf("the provider requires that "+
+					"container %s has a limit for %s that is not greater than its request%s", container.Name, resource,
+					remedy.without("limits"))))
 			}
 		}
-	}
-	for i, volume := range pod.Volumes {
-		if !unlimitedMemory(volume) || slices.ContainsFunc(old.Volumes, func(old corev1.Volume) bool {
-			return old.Name == volume.Name && unlimitedMemory(old)
-		}) {
-			continue
-		}
-		errs = append(errs, field.Required(path.Child("volumes").Index(i).Child("emptyDir", "sizeLimit"), fmt.Sprintf(
-			"the provider requires a limit for volume %s, which is in memory%s", volume.Name, remedy.without(name))))
 	}
 	return errs
 }
 
-// limited reports whether limits contain a resource. A limit of 0 means that there is none.
-func limited(limits corev1.ResourceList, resource corev1.ResourceName) bool {
-	limit := limits[resource]
-	return limit.Sign() > 0
-}
-
-// ofPod reports whether a pod limits a resource of all its containers.
-func ofPod(pod *corev1.PodSpec, resource corev1.ResourceName) bool {
-	return pod.Resources != nil && limited(pod.Resources.Limits, resource)
-}
-
-// unlimitedMemory reports whether a volume is an emptyDir in memory without a limit.
-func unlimitedMemory(volume corev1.Volume) bool {
-	dir := volume.EmptyDir
-	return dir != nil && dir.Medium == corev1.StorageMediumMemory && (dir.SizeLimit == nil || dir.SizeLimit.Sign() <= 0)
+// limited reports whether a container cannot use more of a resource than it requests, which is what quotas count. A
+// limit of 0 means that there is none.
+func limited(container corev1.Container, resource corev1.ResourceName) bool {
+	limit, request := container.Resources.Limits[resource], container.Resources.Requests[resource]
+	return limit.Sign() > 0 && limit.Cmp(request) <= 0
 }
 
 // keys returns an error for each new or changed label or annotation that is refused.

@@ -299,21 +299,21 @@ func TestContainersWithoutLimitsAreRefused(t *testing.T) {
 		return list
 	}
 	container := func(name string, pairs ...string) corev1.Container {
-		return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Limits: limits(pairs...)}}
+		list := limits(pairs...)
+		return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}
 	}
 	both := container("web", "memory", "1Gi", "ephemeral-storage", "1Gi")
 	memory, storage := container("web", "memory", "1Gi"), container("web", "ephemeral-storage", "1Gi")
 	spec := func(containers ...corev1.Container) corev1.PodSpec { return corev1.PodSpec{Containers: containers} }
-	directory := func(dir corev1.EmptyDirVolumeSource) corev1.PodSpec {
-		pod := spec(both)
-		pod.Volumes = []corev1.Volume{{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &dir}}}
-		return pod
-	}
 	initial, ofPod := spec(both), spec(storage)
 	initial.InitContainers = []corev1.Container{container("setup", "memory", "1Gi")}
-	ofPod.Resources = &corev1.ResourceRequirements{Limits: limits("memory", "2Gi")}
+	ofPod.Resources = &corev1.ResourceRequirements{Requests: limits("memory", "2Gi"), Limits: limits("memory", "2Gi")}
+	burst := func(memory string) corev1.PodSpec {
+		pod := spec(container("web", "memory", memory, "ephemeral-storage", "1Gi"))
+		pod.Containers[0].Resources.Requests = limits("memory", "1Gi", "ephemeral-storage", "2Gi")
+		return pod
+	}
 	required := v1alpha1.IncomingPolicy{Pods: v1alpha1.PodPolicy{Limits: v1alpha1.PodLimitsRequired}}
-	memoryOnly := corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
 	for _, test := range []struct {
 		name      string
 		policy    v1alpha1.IncomingPolicy
@@ -329,27 +329,25 @@ func TestContainersWithoutLimitsAreRefused(t *testing.T) {
 			policy: v1alpha1.IncomingPolicy{Pods: v1alpha1.PodPolicy{Limits: v1alpha1.PodLimitsAny}}},
 		{name: "the value", installed: "Required", pod: spec(memory),
 			want:  []string{"spec.containers[0].resources.limits[ephemeral-storage]"},
-			named: "ephemeral-storage of container web"},
+			named: "container web has a limit for ephemeral-storage"},
 		{name: "both limits", policy: required, pod: spec(both)},
 		{name: "no limits", policy: required, pod: spec(both, container("sidecar")), want: []string{
 			"spec.containers[1].resources.limits[memory]", "spec.containers[1].resources.limits[ephemeral-storage]",
-		}, named: "memory of container sidecar"},
+		}, named: "container sidecar has a limit for memory"},
 		{name: "a limit of 0", policy: required, pod: spec(container("web", "memory", "0", "ephemeral-storage", "1Gi")),
 			want: []string{"spec.containers[0].resources.limits[memory]"}, named: "policy.pods.limits"},
 		{name: "an init container", policy: required, pod: initial,
 			want: []string{"spec.initContainers[0].resources.limits[ephemeral-storage]"}, named: "container setup"},
-		{name: "a limit of the pod", policy: required, pod: ofPod},
+		{name: "a limit of the pod", policy: required, pod: ofPod,
+			want: []string{"spec.containers[0].resources.limits[memory]"}, named: "container web"},
+		{name: "a limit above the request", policy: required, pod: burst("1025Mi"),
+			want: []string{"spec.containers[0].resources.limits[memory]"}, named: "not greater than its request"},
+		{name: "limits of at most the requests", policy: required, pod: burst("1Gi")},
+		{name: "an update that raises a limit above the request", policy: required, pod: burst("1Ei"),
+			old: ptr.To(burst("1Gi")), want: []string{"spec.containers[0].resources.limits[memory]"}, named: "container web"},
 		{name: "an update of a pod without limits", policy: required, pod: spec(storage), old: ptr.To(spec(storage))},
 		{name: "an update that removes a limit", policy: required, pod: spec(storage), old: ptr.To(spec(both)),
 			want: []string{"spec.containers[0].resources.limits[memory]"}, named: "spec.incomingPolicy.pods.limits"},
-		{name: "a volume in memory", policy: required, pod: directory(memoryOnly),
-			want: []string{"spec.volumes[0].emptyDir.sizeLimit"}, named: "volume cache"},
-		{name: "a volume in memory before an update", policy: required, pod: directory(memoryOnly),
-			old: ptr.To(directory(memoryOnly))},
-		{name: "a volume in memory with a limit", policy: required, pod: directory(corev1.EmptyDirVolumeSource{
-			Medium: corev1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("1Gi")),
-		})},
-		{name: "a volume on a disk", policy: required, pod: directory(corev1.EmptyDirVolumeSource{})},
 	} {
 		for _, trust := range []v1alpha1.PeeringTrust{v1alpha1.TrustTenant, v1alpha1.TrustSameOwner} {
 			t.Run(test.name+", "+string(trust), func(t *testing.T) {

@@ -81,13 +81,16 @@ func shortenAll(values []any) []any {
 	return values
 }
 
-// shorten returns a string or an error of at most maxValue bytes, and other values as they are.
+// shorten returns a string or an error of at most maxValue bytes, the reference to an object with such a name and
+// namespace, and other values as they are.
 func shorten(value any) any {
 	switch v := value.(type) {
 	case string:
 		if len(v) > maxValue {
 			return printable.Text(v, maxValue)
 		}
+	case klog.ObjectRef:
+		return klog.ObjectRef{Name: printable.Text(v.Name, maxValue), Namespace: printable.Text(v.Namespace, maxValue)}
 	case error:
 		if text := v.Error(); len(text) > maxValue {
 			return errors.New(printable.Text(text, maxValue))

@@ -58,7 +58,7 @@ type PodPolicy struct {
 	Limits                PodLimitsPolicy
 }
 
-// PodLimitsPolicy determines whether pods must limit their consumption.
+// PodLimitsPolicy determines whether pods may use more than they request.
 type PodLimitsPolicy string
 
 // Values of PodLimitsPolicy, documented in v1alpha1.

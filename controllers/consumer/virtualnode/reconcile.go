@@ -61,7 +61,7 @@ func (r *Reconciler) keep(ctx context.Context, virtual *v1alpha1.VirtualNode) (t
 	if virtual.Status.APIAccess == "" && desired.Status.APIAccess != "" {
 		// The virtual kubelet would create pods without access before it observes the first value.
 		_, err := kit.Commit(ctx, r.Client, virtual, desired)
-		return 0, err
+		return kit.CacheLag, err
 	}
 	node, err := r.node(ctx, virtual)
 	if err != nil {

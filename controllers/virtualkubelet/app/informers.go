@@ -40,6 +40,8 @@ type informers struct {
 	clusterInfoLister federationlisters.ClusterInfoLister
 	// lastPatch is the offloading patch that the last call of patch read from the VirtualNode.
 	lastPatch atomic.Pointer[v1alpha1.OffloadingPatch]
+	// lastAccess is the last result of apiAccessAllowed that the VirtualNode stated.
+	lastAccess atomic.Bool
 
 	namespace, name string
 	factories       []interface{ StartWithContext(context.Context) }
@@ -214,10 +216,18 @@ func (i *informers) patch() *v1alpha1.OffloadingPatch {
 	return i.lastPatch.Load()
 }
 
-// apiAccessAllowed reports whether pods of this node may use the consumer's API server.
+// apiAccessAllowed reports whether pods of this node may use the consumer's API server. If the VirtualNode ceases to
+// state that, its last statement applies: during an upgrade, a replica of the API server of version v0.1.0 can store a
+// VirtualNode without status.apiAccess.
 func (i *informers) apiAccessAllowed() bool {
 	vn := i.virtualNode()
-	return vn != nil && trust.NodeAPIAccess(vn) == v1alpha1.APIAccessConsumer
+	if vn == nil {
+		return false
+	}
+	if access := trust.NodeAPIAccess(vn); access != "" {
+		i.lastAccess.Store(access == v1alpha1.APIAccessConsumer)
+	}
+	return i.lastAccess.Load()
 }
 
 // offeredNode returns the name of the provider's node that this virtual node represents, or empty if the VirtualNode

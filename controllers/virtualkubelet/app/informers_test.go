@@ -46,6 +46,15 @@ func TestAPIAccessIsThatOfTheVirtualNodeOrItsStatus(t *testing.T) {
 			if got := i.apiAccessAllowed(); got != test.want {
 				t.Errorf("access %t, want %t", got, test.want)
 			}
+			if err := store.Update(&v1alpha1.VirtualNode{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-milan", Name: "milan"},
+				Spec:       v1alpha1.VirtualNodeSpec{APIAccess: test.own},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if got := i.apiAccessAllowed(); got != test.want {
+				t.Errorf("access %t without a status, want %t as before", got, test.want)
+			}
 		})
 	}
 }

@@ -114,20 +114,33 @@ func beyondLimits(ctx context.Context, plans plan.Reader, cluster *federation.Fo
 		len(names), result, plan.Listed(names))}
 }
 
-// withoutAccess returns a warning about the pods on virtual nodes of a provider that lose their access to the local
-// API server by cluster, its ForeignCluster. It returns none if there are no such pods, or if the VirtualNodes cannot
-// be read before ctx is done.
+// withoutAccess returns warnings about virtual nodes of a provider if cluster, its ForeignCluster, gives their pods no
+// access to the local API server: about virtual nodes whose pods lose it, and about those whose own spec.apiAccess
+// gives it. It returns none if the VirtualNodes cannot be read before ctx is done.
 func withoutAccess(ctx context.Context, plans plan.Reader, cluster *federation.ForeignCluster) []string {
 	external, err := converted(cluster)
 	if err != nil || trust.APIAccess(external, plans.APIAccess) != v1alpha1.APIAccessDisabled {
 		return nil
 	}
-	pods, names, err := plans.WithAccess(ctx, cluster.Name)
-	if err != nil || pods == 0 {
+	own, following, pods, err := plans.WithAccess(ctx, cluster.Name)
+	if err != nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("spec.trust, spec.apiAccess: %d running pods get no new tokens for the API server of "+
-		"this cluster, and lose access through a tunnel at once, on the virtual nodes %s", pods, plan.Listed(names))}
+	var warnings []string
+	if pods > 0 {
+		atOnce := ", and lose access through a tunnel at once"
+		if len(own) > 0 {
+			// The provider keeps the address of the API server.
+			atOnce = ""
+		}
+		warnings = append(warnings, fmt.Sprintf("spec.trust, spec.apiAccess: %d running pods get no new tokens for the API "+
+			"server of this cluster%s: those on the virtual nodes %s", pods, atOnce, plan.Listed(following)))
+	}
+	if len(own) > 0 {
+		warnings = append(warnings, fmt.Sprintf("spec.trust, spec.apiAccess: pods on the virtual nodes %s keep their access "+
+			"to the API server of this cluster, because spec.apiAccess of the VirtualNodes gives it", plan.Listed(own)))
+	}
+	return warnings
 }
 
 // converted returns a ForeignCluster in version v1alpha1.

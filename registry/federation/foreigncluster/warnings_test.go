@@ -5,6 +5,7 @@ package foreigncluster
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -201,12 +202,12 @@ func TestLossOfAPIAccessWarnsAboutRunningPods(t *testing.T) {
 	}
 	all := []federation.VirtualNode{
 		node("liqo-peer-milan", "milan-2", 2, "", given), node("liqo-peer-milan", "milan", 3, "", given),
-		node("liqo-peer-milan", "empty", 0, "", given), node("liqo-peer-milan", "own", 7, given, given),
-		node("liqo-peer-milan", "disabled", 7, "", disabled), node("liqo-peer-turin", "turin", 7, "", given),
+		node("liqo-peer-milan", "empty", 0, "", given), node("liqo-peer-milan", "disabled", 7, "", disabled),
+		node("liqo-peer-turin", "turin", 7, "", given),
 	}
+	keeping := append(slices.Clone(all), node("liqo-peer-milan", "own", 7, given, given))
 	plans := plan.Reader{
-		ShadowPods:   subresourcetest.List(func() runtime.Object { return &federation.ShadowPodList{} }),
-		VirtualNodes: virtualNodes(all),
+		ShadowPods: subresourcetest.List(func() runtime.Object { return &federation.ShadowPodList{} }),
 	}
 	cluster := func(trust federation.PeeringTrust, access federation.APIAccess) *federation.ForeignCluster {
 		return &federation.ForeignCluster{
@@ -230,12 +231,19 @@ func TestLossOfAPIAccessWarnsAboutRunningPods(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plans := plans
-			plans.APIAccess = test.installed
+			plans.APIAccess, plans.VirtualNodes = test.installed, virtualNodes(all)
 			got := surroundings(plans)(t.Context(), test.to, test.old)
 			warned := len(got) == 1 && strings.HasPrefix(got[0], "spec.trust, spec.apiAccess: 5 running pods ") &&
-				strings.HasSuffix(got[0], " liqo-milan, liqo-milan-2")
+				strings.Contains(got[0], "at once") && strings.HasSuffix(got[0], " liqo-milan, liqo-milan-2")
 			if warned != test.want || len(got) > 1 {
 				t.Errorf("got the warnings %q, want one: %t", got, test.want)
+			}
+
+			plans.VirtualNodes = virtualNodes(keeping)
+			got = surroundings(plans)(t.Context(), test.to, test.old)
+			warned = len(got) == 2 && !strings.Contains(got[0], "at once") && strings.Contains(got[1], " liqo-own keep ")
+			if warned != test.want || len(got) > 2 {
+				t.Errorf("with a virtual node that keeps its access, got the warnings %q, want two: %t", got, test.want)
 			}
 		})
 	}

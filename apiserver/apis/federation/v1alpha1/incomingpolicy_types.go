@@ -178,15 +178,15 @@ type PodPolicy struct {
 	Limits PodLimitsPolicy `json:"limits,omitempty" protobuf:"bytes,5,opt,name=limits,casttype=PodLimitsPolicy"`
 }
 
-// PodLimitsPolicy determines whether pods must limit their consumption.
+// PodLimitsPolicy determines whether pods may use more than they request.
 // +enum
 type PodLimitsPolicy string
 
 const (
-	// PodLimitsAny permits containers and volumes without limits.
+	// PodLimitsAny permits containers without limits.
 	PodLimitsAny PodLimitsPolicy = "Any"
-	// PodLimitsRequired requires a limit for memory and one for ephemeral-storage of each container and
-	// init container, and sizeLimit of each emptyDir with medium Memory. A memory limit of the pod
-	// counts for all of its containers.
+	// PodLimitsRequired requires that each container and init container has a limit for memory and one
+	// for ephemeral-storage, none of which is greater than its request. Quotas count requests, so that
+	// they also limit what pods use.
 	PodLimitsRequired PodLimitsPolicy = "Required"
 )

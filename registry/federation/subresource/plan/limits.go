@@ -43,25 +43,29 @@ func (r Reader) BeyondLimits(ctx context.Context, consumer string, policy *v1alp
 	return names, nil
 }
 
-// WithAccess returns the number of unfinished pods on those virtual nodes of a provider that currently have access to
-// the local API server and whose VirtualNode does not specify it, and the sorted names of these virtual nodes. provider
-// is the name of the ForeignCluster.
-func (r Reader) WithAccess(ctx context.Context, provider string) (pods int32, names []string, err error) {
+// WithAccess returns the sorted names of the virtual nodes of a provider whose pods have access to the local API
+// server: own are those whose spec.apiAccess gives it; following are those with unfinished pods that have it from their
+// ForeignCluster, and pods is the number of these pods. provider is the name of the ForeignCluster.
+func (r Reader) WithAccess(ctx context.Context, provider string) (own, following []string, pods int32, err error) {
 	if r.VirtualNodes == nil {
-		return 0, nil, nil
+		return nil, nil, 0, nil
 	}
 	nodes, err := r.virtualNodes(ctx, naming.PeerNamespace(provider))
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, 0, err
 	}
 	for _, node := range nodes {
-		if node.Spec.APIAccess == "" && node.Status.APIAccess == v1alpha1.APIAccessConsumer && node.Status.Pods > 0 {
+		switch {
+		case node.Spec.APIAccess == v1alpha1.APIAccessConsumer:
+			own = append(own, node.Spec.NodeName)
+		case node.Spec.APIAccess == "" && node.Status.APIAccess == v1alpha1.APIAccessConsumer && node.Status.Pods > 0:
+			following = append(following, node.Spec.NodeName)
 			pods += node.Status.Pods
-			names = append(names, node.Spec.NodeName)
 		}
 	}
-	slices.Sort(names)
-	return pods, names, nil
+	slices.Sort(own)
+	slices.Sort(following)
+	return own, following, pods, nil
 }
 
 // limits returns the limits for pods that the accepted offers of each provider contain, by the name of the provider's
