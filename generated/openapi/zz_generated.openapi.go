@@ -22208,7 +22208,7 @@ func schema_apiserver_apis_federation_v1alpha1_PodPolicy(ref common.ReferenceCal
 					},
 					"limits": {
 						SchemaProps: spec.SchemaProps{
-							Description: "limits determines whether pods must limit their consumption of memory and ephemeral storage. If empty in a ForeignCluster, the value policy.pods.limits of the installation is used; if that is empty, too, and in a ResourceOffer, empty means Any.\n\nPossible enum values:\n - `\"Any\"` permits containers and volumes without limits.\n - `\"Required\"` requires a limit for memory and one for ephemeral-storage of each container and init container, and sizeLimit of each emptyDir with medium Memory. A memory limit of the pod counts for all of its containers.",
+							Description: "limits determines whether pods must limit their consumption of memory and ephemeral storage. If empty in a ForeignCluster, the value policy.pods.limits of the installation is used; if that is empty, too, and in a ResourceOffer, empty means Any.\n\nPossible enum values:\n - `\"Any\"` permits containers without limits.\n - `\"Required\"` requires that each container and init container has a limit for memory and one for ephemeral-storage, none of which is greater than its request. Quotas count requests, so that they also limit what pods use.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Any", "Required"},
