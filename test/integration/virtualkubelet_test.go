@@ -58,17 +58,10 @@ func (o *offload) testTwo(t *testing.T) {
 		}
 		return ptr.Deref(lease.Spec.HolderIdentity, "")
 	}
-	port := func(ctx context.Context) int32 {
-		node, err := o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
-		if err != nil {
-			return 0
-		}
-		return node.Status.DaemonEndpoints.KubeletEndpoint.Port
-	}
 	portOfFirst := freePort(t)
 	o.options.Port = portOfFirst
 	o.start(t)
-	until(t, "the first is active", func(ctx context.Context) (bool, error) { return port(ctx) == portOfFirst, nil })
+	until(t, "the first is active", func(ctx context.Context) (bool, error) { return o.nodePort(ctx) == portOfFirst, nil })
 	first, stopFirst := holder(), o.stop
 	second := *o.options
 	second.Port = freePort(t)
@@ -78,7 +71,7 @@ func (o *offload) testTwo(t *testing.T) {
 	until(t, "the second one is ready", func(ctx context.Context) (bool, error) {
 		return o.ready(ctx, second.Port)
 	})
-	if got := port(t.Context()); got != portOfFirst || holder() != first {
+	if got := o.nodePort(t.Context()); got != portOfFirst || holder() != first {
 		t.Errorf("the node is at port %d and not at %d, and its lease is %s's and not %s's", got, portOfFirst,
 			holder(), first)
 	}
@@ -87,10 +80,19 @@ func (o *offload) testTwo(t *testing.T) {
 
 	stopFirst()
 	until(t, "the second one has taken over",
-		func(ctx context.Context) (bool, error) { return port(ctx) == second.Port, nil })
+		func(ctx context.Context) (bool, error) { return o.nodePort(ctx) == second.Port, nil })
 	if got := holder(); got == first || got == "" {
 		t.Errorf("the lease is %q's", got)
 	}
+}
+
+// nodePort returns the port of the active virtual kubelet that its Node states; 0 if there is none.
+func (o *offload) nodePort(ctx context.Context) int32 {
+	node, err := o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	if err != nil {
+		return 0
+	}
+	return node.Status.DaemonEndpoints.KubeletEndpoint.Port
 }
 
 // testOutage makes a virtual kubelet lose its Lease during an outage of the API.
@@ -108,8 +110,11 @@ func (o *offload) testOutage(t *testing.T) {
 	if err := clientcmd.WriteToFile(*config, options.Kubeconfig); err != nil {
 		t.Fatal(err)
 	}
+	options.Port = freePort(t)
 	o.options = &options
 	o.start(t)
+	// A virtual kubelet that cannot write the first status of its Node ends, and is started again by its Deployment.
+	until(t, "it is active", func(ctx context.Context) (bool, error) { return o.nodePort(ctx) == options.Port, nil })
 	o.bind(t, o.local, "before-outage", nil)
 	o.shadow(t, "before-outage")
 

@@ -139,9 +139,10 @@ func TestStricterTrustWarnsAboutRunningPods(t *testing.T) {
 		}
 	}
 	quick := pod("quick", "rome", 30)
-	quick.Spec.Pod.Containers[0].Resources.Limits = corev1.ResourceList{
+	limits := corev1.ResourceList{
 		corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("1Gi"),
 	}
+	quick.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{Requests: limits, Limits: limits}
 	finished := pod("finished", "rome", 7200)
 	finished.Status.Phase = corev1.PodSucceeded
 	plans := plan.Reader{ShadowPods: subresourcetest.List(func() runtime.Object {

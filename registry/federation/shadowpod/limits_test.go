@@ -29,7 +29,8 @@ func TestPodsOfAConsumerAreWithinItsLimits(t *testing.T) {
 	s.offer(t, "turin", "rome", amounts("pods", "10"))
 	s.offer(t, "pisa", "rome", amounts("pods", "10", "memory", "10Gi", "ephemeral-storage", "10Gi"))
 	limited := func(pod *federation.ShadowPod) {
-		pod.Spec.Pod.Containers[0].Resources.Limits = amounts("memory", "1Gi", "ephemeral-storage", "1Gi")
+		limits := amounts("memory", "1Gi", "ephemeral-storage", "1Gi")
+		pod.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{Requests: limits, Limits: limits}
 	}
 	tolerating := func(keys ...string) func(*federation.ShadowPod) {
 		return func(pod *federation.ShadowPod) {
@@ -62,7 +63,7 @@ func TestPodsOfAConsumerAreWithinItsLimits(t *testing.T) {
 		}, want: "metadata.annotations[k8s.v1.cni.cncf.io/networks]"},
 		{name: "limited", namespace: "forest", change: limited},
 		{name: "without-limits", namespace: "forest",
-			want: "spec.pod.containers[0].resources.limits[memory]: Required value: the provider requires a limit"},
+			want: "spec.pod.containers[0].resources.limits[memory]: Forbidden: the provider requires"},
 		{name: "offer-refused", namespace: "field", phase: federation.NegotiationRefused, update: tolerating("dedicated"),
 			want: "spec.pod.tolerations[0].key"},
 	} {
