@@ -98,7 +98,7 @@ func Policies(fc *v1alpha1.ForeignCluster, installation *Installation) []v1alpha
 	return policies
 }
 
-// sourceOf returns where the value of a policy comes from, given whether the field of the ForeignCluster and the value
+// sourceOf returns the origin of the value of a policy, given whether the field of the ForeignCluster and the value
 // of the installation are set.
 func sourceOf(field, value bool) v1alpha1.PolicySource {
 	switch {
