@@ -154,7 +154,8 @@ func (u *uninstaller) inUse(ctx context.Context) (used *use, err error) {
 	return used, err
 }
 
-// list returns the objects that use the federation. It fails if the federation API is not available.
+// list returns the objects that must be deleted before the federation is uninstalled, for example peered
+// ForeignClusters and NamespaceOffloadings. It fails if the federation API is not available.
 func (u *uninstaller) list(ctx context.Context) (*use, error) {
 	used := &use{complete: true}
 	clusters, err := u.Federation.FederationV1alpha1().ForeignClusters().List(ctx, metav1.ListOptions{})

@@ -69,7 +69,7 @@ func (b *bench) measureMany(ctx context.Context) ([]row, error) {
 	return append(rows, memoryRows(memory{many, processes})...), nil
 }
 
-// stepsTo returns the numbers of pods after each step, up to last.
+// stepsTo returns the number of existing pods after each step that creates manyStep pods, up to last.
 func stepsTo(last int) []int {
 	var steps []int
 	for size := 0; size < last; {

@@ -35,11 +35,12 @@ type watch struct {
 
 // content defines the informers for a node or namespace. of is its name.
 type content interface {
-	// options returns the filters and the transform of the informers.
+	// options returns the options of the informers for the node or namespace with the name of: the filters that select
+	// its objects, and the transform that is applied before an object is cached.
 	options(of string) []kubeinformers.SharedInformerOption
 	// informers returns an informer for each watched kind.
 	informers(factory kubeinformers.SharedInformerFactory) []cache.SharedIndexInformer
-	// handler returns the handler of the events of all informers.
+	// handler returns the handler of the events of all informers for the node or namespace with the name of.
 	handler(of string) cache.ResourceEventHandler
 }
 

@@ -105,7 +105,7 @@ var rangesChanged = kit.Changed(func(old, current client.Object) bool {
 	return !equality.Semantic.DeepEqual(rangesOf(old), rangesOf(current))
 })
 
-// rangesOf returns the fields of an object from which ranges are read.
+// rangesOf returns the values of those fields of an object from which ranges are read.
 func rangesOf(object client.Object) []any {
 	switch o := object.(type) {
 	case *corev1.Node:

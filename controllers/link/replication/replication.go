@@ -69,10 +69,11 @@ type pairs interface {
 	title() string
 	// object returns an object of the kind without content.
 	object() client.Object
-	// concerned returns the names of the pairs to reconcile after an object with a name changed.
+	// concerned returns the names of the local objects to reconcile, each with the remote object of the same name,
+	// after the local or the remote object with this name changed.
 	concerned(object string) []string
-	// local returns the names of the pairs in a peer namespace to reconcile when a connection is opened. A pair
-	// without a remote object is not enqueued by the watch of remote objects.
+	// local returns the names of the local objects in a peer namespace to reconcile when a connection is opened. Those
+	// without a remote object are not enqueued by the watch of remote objects.
 	local(ctx context.Context, namespace string) ([]string, error)
 	// connected is called when a connection to a provider is opened. The connection is closed when ctx is done. It
 	// returns the informer of the remote objects; nil if they are not watched from the start.

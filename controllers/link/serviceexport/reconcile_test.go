@@ -465,7 +465,7 @@ func TestNothingIsWrittenBeforeTheNamespaceIsCached(t *testing.T) {
 	expectNothing("while the API is not served")
 }
 
-// A process that ends at any write leaves what the next one completes, or removes.
+// If a process ends at any write, the next process completes or removes the objects that it wrote.
 func TestPassIsCompletedAfterTheEndOfAProcessAtEachWrite(t *testing.T) {
 	local := slice("web-a", endpoint("10.1.0.1", "worker"))
 	for name, test := range map[string]struct {

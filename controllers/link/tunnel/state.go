@@ -96,8 +96,7 @@ func refused(why string) *state {
 	return failing(ReasonPeerRefuses, "The peer refuses the NetworkConfig of this cluster: %s", remote.Text(why))
 }
 
-// absent returns the state of a peer without a tunnel. intended is true if the networking of fc is
-// Tunnel.
+// absent returns the state of a peer without a tunnel. intended states that the networking of fc is Tunnel.
 func absent(fc *v1alpha1.ForeignCluster, intended bool, directions []direction) *state {
 	if !intended || !kit.OutgoingEnabled(fc) && !kit.IncomingEnabled(fc) {
 		return &state{phase: v1alpha1.PeeringNone}

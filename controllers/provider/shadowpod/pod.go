@@ -74,8 +74,8 @@ func setRequests(containers []corev1.Container) {
 }
 
 // setMetadata copies the labels and annotations of a ShadowPod to its pod, removes keys that the ShadowPod
-// had before, and records the state in annotationMirrored. If resized is false, the recorded hash of the
-// resources stays.
+// had before, and records the state in annotationMirrored. resized states that the pod has the resources of the
+// ShadowPod; otherwise the recorded hash of the resources stays.
 func setMetadata(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace, resized bool) error {
 	before := recordedOn(pod)
 	for _, key := range before.Labels {
@@ -111,8 +111,8 @@ func merge(into, from map[string]string) map[string]string {
 	return into
 }
 
-// update copies those fields from a ShadowPod to its pod whose change Kubernetes permits. resized is true if
-// the pod has the resources of the ShadowPod.
+// update copies those fields from a ShadowPod to its pod whose change Kubernetes permits. resized states that the pod
+// has the resources of the ShadowPod: they are changed by the subresource resize, and not by update.
 func update(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace, resized bool) error {
 	if err := setMetadata(pod, shadow, namespace, resized); err != nil {
 		return err

@@ -52,7 +52,8 @@ type networkState struct {
 	filter netmap.AddressFilter
 }
 
-// state returns the current network. After the VirtualNode is deleted, it returns the last network.
+// state returns the network between the clusters as the cached VirtualNode and ClusterInfo describe it. After the
+// VirtualNode is deleted, it returns the network that it returned last.
 func (n *Network) state() *networkState {
 	last, vn := n.last.Load(), n.VirtualNode()
 	if last == nil {

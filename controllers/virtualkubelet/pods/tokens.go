@@ -98,8 +98,9 @@ func (c *Controller) consumerAPIAddress(api translate.ConsumerAPI) (string, bool
 
 // refreshTokens ensures that the remote namespace has the Secret with the tokens of a pod, and replaces it before the
 // tokens expire. It does nothing if the shadow pod names no such Secret or the pod may not use the consumer's API
-// server. If the tokens are not due for renewal, or tokenPause, deliveryPause or accountPause has not passed, it only
-// enqueues the pod for that time.
+// server. It only enqueues the pod for a later time while the tokens in the Secret are not due for renewal, for
+// tokenPause after a delivery, for deliveryPause after a failed delivery, and for accountPause after a refused request
+// for tokens of the ServiceAccount.
 func (c *Controller) refreshTokens(
 	ctx context.Context,
 	key cache.ObjectName,

@@ -316,7 +316,7 @@ func (k *Kernel) DeleteJump(j model.Jump) error {
 	}))
 }
 
-// FlushConnections records the translations in Flushed. If FlushError is set it returns that and records nothing.
+// FlushConnections adds translations to Flushed. If FlushError is set, it returns this error and adds nothing.
 func (k *Kernel) FlushConnections(_ model.Family, translations []kernel.Translation) error {
 	err := k.FlushError
 	if err == nil {

@@ -22,7 +22,7 @@ import (
 	"liqo.io/federation/apiserver/identity"
 )
 
-// Object is implemented by the pointer type of every kind.
+// Object is an API object with metadata. The pointer type of every kind implements it.
 type Object interface {
 	runtime.Object
 	metav1.Object

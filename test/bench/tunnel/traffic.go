@@ -16,7 +16,8 @@ import (
 const (
 	// streamBudget is the minimal ratio of the TCP throughput to the throughput of plain WireGuard.
 	streamBudget = 0.85
-	// crowd is the number of additional peers in the comparison with the most peers.
+	// crowd is the number of WireGuard peers, in addition to the one that traffic is sent to, in the network of contests
+	// with the most peers.
 	crowd = 1000
 )
 
