@@ -19,9 +19,11 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
-	volumes "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/generated/clientset/versioned/fake"
 )
@@ -47,6 +49,16 @@ func namespaceOf(name, role string) *corev1.Namespace {
 		Labels: map[string]string{v1alpha1.LabelRole: role}}}
 }
 
+// storedOnProvider returns the local volume of a claim whose data a provider stores.
+func storedOnProvider(namespace, claim string) *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + claim}}
+	pv.Spec.PersistentVolumeSource = volume.RemoteSource(volume.Handle{ClusterID: "milan-id", Namespace: namespace + "-rome",
+		Claim: claim})
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: claim}
+	pv.Status.Phase = corev1.VolumeBound
+	return pv
+}
+
 // uninstallable returns an uninstaller for fake clusters with these objects and namespaces, with the fake federation
 // client and the output.
 func uninstallable(objects []runtime.Object, namespaces ...runtime.Object) (*uninstaller, *fake.Clientset,
@@ -57,7 +69,7 @@ func uninstallable(objects []runtime.Object, namespaces ...runtime.Object) (*uni
 	return &uninstaller{
 		Clients: Clients{
 			Kube: kubefake.NewSimpleClientset(namespaces...), Federation: client,
-			Volumes: volumes.NewClientBuilder().WithScheme(kit.NewScheme()).Build(),
+			Volumes: fakeclient.NewClientBuilder().WithScheme(kit.NewScheme()).Build(),
 		},
 		Options: options, out: out,
 		apiTimeout: 10 * time.Millisecond, cleanUpTimeout: 10 * time.Millisecond, interval: time.Millisecond,
@@ -75,6 +87,7 @@ func TestUninstallFailsAndListsObjectsInUse(t *testing.T) {
 		name       string
 		objects    []runtime.Object
 		namespaces []runtime.Object
+		volumes    []client.Object
 		refused    bool
 		wantOutput []string
 	}{
@@ -99,6 +112,8 @@ func TestUninstallFailsAndListsObjectsInUse(t *testing.T) {
 		})}, refused: true, wantOutput: []string{"it is a provider of this cluster (Disconnecting)"}},
 		{name: "offloaded namespace", objects: []runtime.Object{offloading}, refused: true, wantOutput: []string{
 			"Namespace web is offloaded", "kubectl delete namespaceoffloadings --all --all-namespaces"}},
+		{name: "claim whose data a provider stores", volumes: []client.Object{storedOnProvider("db", "data")}, refused: true,
+			wantOutput: []string{"Claim db/data has its data on a provider"}},
 		{name: "namespace of a peering that has ended",
 			namespaces: []runtime.Object{namespaceOf("web-rome", v1alpha1.RoleRemoteNamespace)}, refused: true,
 			wantOutput: []string{
@@ -107,6 +122,7 @@ func TestUninstallFailsAndListsObjectsInUse(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			u, client, out := uninstallable(test.objects, test.namespaces...)
+			u.Volumes = fakeclient.NewClientBuilder().WithScheme(kit.NewScheme()).WithObjects(test.volumes...).Build()
 			if err := u.run(t.Context()); errors.Is(err, ErrInUse) != test.refused || (err != nil) != test.refused {
 				t.Errorf("got %v", err)
 			}

@@ -23,8 +23,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// movesSurviveLosses fills the target volume of a move, stops the kubelet of the target's node, and
-// restores the store from a snapshot without the move. In addition it moves a volume with
+// movesSurviveLosses fills the target volume of a move, stops the kubelet of the target's node, ends everything that
+// runs on this node, and restores the store from a snapshot without the move. In addition it moves a volume with
 // keepSource.
 func (f fabric) movesSurviveLosses(t *testing.T) {
 	grantsStorage(t, "4Gi")
@@ -35,6 +35,7 @@ func (f fabric) movesSurviveLosses(t *testing.T) {
 	}{
 		{"the target is full", (*moving).fillsTarget},
 		{"the kubelet of the target hangs", (*moving).stopsKubelet},
+		{"the node of the target fails", (*moving).losesTargetNode},
 		{"the source is kept", (*moving).keepsSource},
 		{"the store is restored", (*moving).restoresStore},
 	} {
@@ -125,6 +126,55 @@ func (m *moving) stopsKubelet(t *testing.T) {
 	}
 	signal("STOP")
 	m.cancels(t)
+	m.isWrittenToDuringRollback(t)
+	signal("CONT")
+	m.endsAs(t, id, v1alpha1.MoveCancelled, "cancelled")
+}
+
+// losesTargetNode ends the kubelet and the receiver on the node of milan that has the target volume, and cancels the
+// move. The pod must be able to write to the source while the node is lost. The target must be deleted after the node
+// is back.
+func (m *moving) losesTargetNode(t *testing.T) {
+	if m.target(t).Local {
+		m.endsAs(t, m.starts(t, v1alpha1.MoveSpec{}), v1alpha1.MoveSucceeded, "")
+		m.isWhole(t)
+	}
+	defer opensEveryNode(t)()
+	fails, others := nodeWithoutComponents(t, milan)
+	t.Cleanup(func() {
+		for _, other := range others {
+			milan.Kubectl(context.WithoutCancel(t.Context()), "uncordon", other)
+		}
+	})
+	for _, other := range others {
+		kubectl(t, milan, "cordon", other)
+	}
+	id := m.starts(t, crawls())
+	m.reachesPhase(t, id, v1alpha1.MoveCopying)
+	if node, _ := m.targetDirectory(t); node != fails {
+		t.Fatalf("the target is on %s, not on %s, the only node that is not cordoned", node, fails)
+	}
+	comesBack := func(ctx context.Context) error { return playground.Up(ctx, []string{milan.Name}) }
+	defer func() {
+		if err := comesBack(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	endsOn(t, fails, "kubelet", 1)
+	endsOn(t, fails, "federation-mover", 1)
+	kubectl(t, milan, "wait", "node", fails, "--for=condition=Ready=Unknown", "--timeout=110s")
+	m.cancels(t)
+	m.isWrittenToDuringRollback(t)
+	if err := comesBack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nodeIsReady(t, milan, fails)
+	m.endsAs(t, id, v1alpha1.MoveCancelled, "cancelled")
+}
+
+// isWrittenToDuringRollback waits until the move is rolled back, and then until the pod was written to.
+func (m *moving) isWrittenToDuringRollback(t *testing.T) {
+	t.Helper()
 	volumeThat(t, m.namespace, movedClaim, "be rolled back", func(v *v1alpha1.VirtualVolume) bool {
 		return v.Status.Move.Phase == v1alpha1.MoveRollingBack
 	})
@@ -132,8 +182,6 @@ func (m *moving) stopsKubelet(t *testing.T) {
 	eventually(t, soon, "the pod to be written to", func(context.Context) (bool, string, error) {
 		return len(m.writer.written()) > written+10, fmt.Sprintf("%d lines", written), nil
 	})
-	signal("CONT")
-	m.endsAs(t, id, v1alpha1.MoveCancelled, "cancelled")
 }
 
 // keepsSource moves the data with keepSource. The source volume stays until its administrator

@@ -177,6 +177,14 @@ func volumesFollowTheirPods(t *testing.T) {
 		`{"spec":{"resources":{"requests":{"storage":"96Mi"}}}}`)
 	isPrinted(t, rome, "get pvc "+remoteClaim+" -n "+o.namespace+" -o jsonpath={.status.capacity.storage}", "96Mi")
 
+	// milan's kubelet measures volumes once a minute.
+	measured := fmt.Sprintf("kubelet_volume_stats_used_bytes{namespace=%q,persistentvolumeclaim=%q}", o.namespace, remoteClaim)
+	eventually(t, soon, "the metrics of the virtual node to have "+measured,
+		func(ctx context.Context) (bool, string, error) {
+			metrics := rome.Kubectl(ctx, "get", "--raw", "/api/v1/nodes/"+virtualNode+"/proxy/metrics")
+			return strings.Contains(metrics.Stdout, "\n"+measured+" "), "there is no such line", metrics.Err
+		})
+
 	kubectl(t, rome, "delete", "statefulset", "db", "-n", o.namespace, "--timeout=110s")
 	kubectl(t, rome, "delete", "pvc", "--all", "-n", o.namespace, "--timeout=110s")
 	isPrinted(t, milan, "get shvc,pvc -n "+o.remote+" -o name", "")
@@ -185,14 +193,18 @@ func volumesFollowTheirPods(t *testing.T) {
 	}
 }
 
-// refusesStorageBeyondTheQuota requests more storage than milan offers. The claim must stay pending
-// and report the reason, and milan must not keep any object for it.
+// refusesStorageBeyondTheQuota requests more storage than milan offers. The claim must stay pending, the pod must report
+// the reason, and milan must not keep any object for it.
 func refusesStorageBeyondTheQuota(t *testing.T) {
 	grantsStorage(t, "32Mi")
 	o := offloaded(t, remoteOnly)
 	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("big", 1), metav1.CreateOptions{}))(t)
-	podThat(t, rome, o.namespace, "big-0", "be unschedulable",
-		func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
+	podThat(t, rome, o.namespace, "big-0", "be unschedulable for lack of storage", func(p *corev1.Pod) bool {
+		return whereIs(p) == "unschedulable" && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && strings.Contains(c.Message, "did not have enough free storage")
+		})
+	})
+	isPrinted(t, rome, "get pvc data-big-0 -n "+o.namespace+" -o jsonpath={.status.phase}", "Pending")
 	if got := kubectl(t, milan, "get", "shvc", "-n", o.remote, "-o", "name"); got != "" {
 		t.Errorf("milan has %s", got)
 	}

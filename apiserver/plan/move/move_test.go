@@ -159,6 +159,20 @@ func require(r *Request, required *corev1.NodeSelector) {
 	}}
 }
 
+// waitsForPod makes the local class bind volumes to the node of the first pod.
+func waitsForPod(r *Request) {
+	r.Classes[1].VolumeBindingMode = ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)
+}
+
+// byNode makes milan offer two nodes, each with a virtual node and a label of its own.
+func byNode(r *Request) {
+	first := r.Providers[0].VirtualNodes[0]
+	second := first.DeepCopy()
+	first.Spec.OfferedNode, first.Spec.Labels["zone"] = "node-a", "a"
+	second.Spec.NodeName, second.Spec.OfferedNode, second.Spec.Labels["zone"] = "liqo-milan-2", "node-b", "b"
+	r.Providers[0].VirtualNodes = append(r.Providers[0].VirtualNodes, second)
+}
+
 func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 	now := metav1.Now()
 	local := func(r *Request) { stored(r); r.Spec.Target = v1alpha1.MoveTarget{Local: true} }
@@ -360,6 +374,36 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 			r.Pods[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "worker-1"}
 			r.Spec.Target = v1alpha1.MoveTarget{NodeName: "worker-2"}
 		}, "spec.target", "nodeSelector"},
+		{"a pod that excludes a node to which the local volume may be bound", func(r *Request) {
+			local(r)
+			waitsForPod(r)
+			r.Pods[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "worker-1"}
+		}, "spec.target.nodeName", "exclude node worker-2, to which the target volume could be bound; name a node that they permit, for example worker-1"},
+		{"a pod that excludes a node of a class whose volumes are bound at once", func(r *Request) {
+			local(r)
+			r.Pods[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "worker-1"}
+		}, "", ""},
+		{"a pod that excludes a node, and names another one", func(r *Request) {
+			local(r)
+			waitsForPod(r)
+			r.Spec.Target.NodeName = "worker-1"
+			r.Pods[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "worker-1"}
+		}, "", ""},
+		{"a node whose taint excludes the pod and the receiver", func(r *Request) {
+			local(r)
+			waitsForPod(r)
+			r.Nodes[1].Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}}
+		}, "", ""},
+		{"a pod that excludes a virtual node of a provider that offers node by node", func(r *Request) {
+			byNode(r)
+			r.Pods[0].Spec.NodeSelector = map[string]string{"zone": "a"}
+		}, "spec.target.nodeName", "exclude node liqo-milan-2"},
+		{"a pod that excludes a virtual node, and names another one", func(r *Request) {
+			byNode(r)
+			r.Spec.Target.NodeName = "liqo-milan"
+			r.Pods[0].Spec.NodeSelector = map[string]string{"zone": "a"}
+		}, "", ""},
+		{"a pod that runs on each virtual node of a provider that offers node by node", byNode, "", ""},
 		{"a node with a taint that the pod does not tolerate", func(r *Request) {
 			r.Spec.Target = v1alpha1.MoveTarget{NodeName: "worker-2"}
 			r.Nodes[1].Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}}

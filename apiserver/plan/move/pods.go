@@ -5,11 +5,13 @@ package move
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -17,6 +19,7 @@ import (
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/podspec"
@@ -40,9 +43,9 @@ func (r Request) mounting() []*corev1.Pod {
 	return found
 }
 
-// mountedBy returns an error for each pod that mounts the claim and either has no controller, which
-// would recreate it, or could not run on any node of the target. It ignores requirements that the
-// admission of the federation added to the pod.
+// mountedBy returns an error for each pod that mounts the claim and either has no controller, which would recreate it,
+// or could not run on any node of the target, or not on each node to which the target volume could be bound. It ignores
+// requirements that the admission of the federation added to the pod.
 func (r Request) mountedBy(target end) field.ErrorList {
 	var errs field.ErrorList
 	for _, pod := range r.mounting() {
@@ -51,12 +54,40 @@ func (r Request) mountedBy(target end) field.ErrorList {
 				"eviction; delete it first", pod.Name)...)
 			continue
 		}
-		if !slices.ContainsFunc(target.nodes, func(node *corev1.Node) bool { return r.accepts(pod, node) }) {
+		accepted, excluded := "", ""
+		for _, node := range target.nodes {
+			switch {
+			case r.accepts(pod, node):
+				accepted = node.Name
+			case r.bindsTo(target, node):
+				excluded = node.Name
+			}
+		}
+		switch {
+		case accepted == "":
 			errs = append(errs, invalid(r.targetPath(), r.targetValue(), "pod %s mounts the claim, and its nodeSelector, "+
 				"required node affinity or tolerations match no node of the target; change them first", pod.Name))
+		case excluded != "":
+			errs = append(errs, field.Required(targetPath.Child("nodeName"), fmt.Sprintf("pod %s mounts the claim, and its "+
+				"nodeSelector, required node affinity or tolerations exclude node %s, to which the target volume could be "+
+				"bound; name a node that they permit, for example %s", pod.Name, excluded, accepted)))
 		}
 	}
 	return errs
+}
+
+// bindsTo reports whether the volume of a target with several nodes could be bound to this one. A local volume can, if
+// its class waits for the first pod, which is the receiver: it runs on any node whose taints permit pods without
+// tolerations. A volume of a provider can if each virtual node represents a node of the provider.
+func (r Request) bindsTo(target end, node *corev1.Node) bool {
+	if target.provider != nil {
+		return slices.ContainsFunc(r.usable(target.provider), func(virtualNode *v1alpha1.VirtualNode) bool {
+			return virtualNode.Spec.OfferedNode != "" && virtualNode.Spec.NodeName == node.Name
+		})
+	}
+	class := r.findClass(target.class)
+	return class != nil && ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) ==
+		storagev1.VolumeBindingWaitForFirstConsumer && r.accepts(&corev1.Pod{}, node)
 }
 
 // accepts reports whether selects returns true for a pod and a node, and the pod tolerates the taints of the node for
