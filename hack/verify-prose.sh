@@ -18,7 +18,15 @@ mapfile -t files < <(git ls-files '*.go' '*.md' '*.yaml' '*.yml' '*.tpl' '*.txt'
   grep -v -e '^generated/' -e '/testdata/' -e '/zz_generated' -e '/generated\.' -e '^hack/prose/')
 bin/vale --config hack/prose/vale.ini --output line "${files[@]}"
 
+# forbidden.txt has one line for each token of the rules, which must find the word in this line.
 status=0
+tokens=$(cat hack/prose/styles/Federation/*.yml | grep -c "^  - '")
+found=$(bin/vale --config hack/prose/vale.ini --output line hack/prose/forbidden.txt | cut -d: -f2) || true
+if ! diff <(seq "${tokens}") <(echo "${found}"); then
+  echo "hack/prose/forbidden.txt: each token needs a line with exactly one alert"
+  status=1
+fi
+
 while read -r page; do
   awk -v page="${page}" '
     /^```/ { code = !code }

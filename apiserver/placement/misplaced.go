@@ -55,9 +55,8 @@ func virtualNodes(providers []Provider) map[string]*v1alpha1.VirtualNode {
 	return byNode
 }
 
-// Misplaced returns the reason for which a pod may not run on its node, or an empty string if it may.
-// Exempt are pods without a node, finished and terminating pods, static pods, and pods of DaemonSets
-// and of moves.
+// Misplaced returns the reason for which a pod may not run on its node, or an empty string if it may. Exempt are pods
+// without a node (MisplacedPending), finished and terminating pods, static pods, and pods of DaemonSets and of moves.
 func (p Placement) Misplaced(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" || podspec.Finished(pod) || !pod.DeletionTimestamp.IsZero() ||
 		podspec.BelongsToItsNode(pod) {

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// UpdateSlice copies labels, owner references, ports and endpoints of the wanted EndpointSlice to an existing one, and
-// reports whether any differed. Other fields stay, for example annotations.
-func UpdateSlice(existing, wanted *discoveryv1.EndpointSlice) bool {
+// UpdateEndpointSlice copies labels, owner references, ports and endpoints of the wanted EndpointSlice to an existing
+// one, and reports whether any differed. Other fields stay, for example annotations.
+func UpdateEndpointSlice(existing, wanted *discoveryv1.EndpointSlice) bool {
 	if maps.Equal(existing.Labels, wanted.Labels) &&
 		equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&
 		equality.Semantic.DeepEqual(existing.Ports, wanted.Ports) &&

@@ -112,7 +112,7 @@ func offersExtendedResources(t *testing.T) {
 		_, err := nodes.Patch(ctx, owner, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 		return err
 	}
-	isLent := func(quantity string) {
+	isOffered := func(quantity string) {
 		t.Helper()
 		eventually(t, soon, fmt.Sprintf("node %s to have %q of %s", virtualNode, quantity, resourceName),
 			func(ctx context.Context) (bool, string, error) {
@@ -134,7 +134,7 @@ func offersExtendedResources(t *testing.T) {
 	if err := announce(t.Context(), size); err != nil {
 		t.Fatal(err)
 	}
-	isLent(share)
+	isOffered(share)
 
 	o := offloaded(t, remoteOnly)
 	spec := podSpec("serve")
@@ -159,7 +159,7 @@ func offersExtendedResources(t *testing.T) {
 	if err := announce(t.Context(), "null"); err != nil {
 		t.Fatal(err)
 	}
-	isLent("")
+	isOffered("")
 }
 
 // isWithinQuota waits until rome's quota usage does not exceed its quota on milan.

@@ -45,14 +45,14 @@ func (o options) misplaced(pods []*corev1.Pod) []evictee {
 }
 
 const (
-	// Pods without a node are listed every strandedInterval during strandedTime after a spec was first observed, also
+	// Pods without a node are listed every pendingInterval during pendingTime after a spec was first observed, also
 	// after a restart. Some may have been created under the previous spec, because admission in kube-apiserver
 	// observes a change with a delay.
-	strandedInterval = 10 * time.Second
-	strandedTime     = time.Minute
-	// strandedPause is the minimum time from a list without stranded pods to the next list. Without it, the many events of
-	// pods without a node while an application starts would each cause a list.
-	strandedPause = time.Second
+	pendingInterval = 10 * time.Second
+	pendingTime     = time.Minute
+	// pendingPause is the minimum time from a list without misplaced pods to the next list. Without it, the many events
+	// of pods without a node while an application starts would each cause a list.
+	pendingPause = time.Second
 )
 
 // seenSpec is the last reconciled spec of a NamespaceOffloading, and the time at which it was first observed.
@@ -60,20 +60,19 @@ type seenSpec struct {
 	uid        types.UID
 	generation int64
 	seen       time.Time
-	// none is the time of the last list of pods if it found no stranded pod, which waits for a node that only a
-	// previous spec allowed; otherwise zero.
+	// none is the time of the last list of pods without a node if it found no misplaced pod; otherwise zero.
 	none time.Time
-	// warned reports whether the last list found stranded pods that are only reported, because spec.enforcement is not
+	// warned reports whether the last list found misplaced pods that are only reported, because spec.enforcement is not
 	// Evict.
 	warned bool
 }
 
-// stranded returns the stranded pods, which wait for a node that only a previous spec allowed, and the time after which
-// to list them again; zero means never. It reads the API server, because pods without a node are not watched. Until
-// strandedTime has passed since the spec was first observed, it lists them every strandedInterval; after that every
-// strandedTime, and only while the last list found some and spec.enforcement is not Evict, so that the condition
-// PodsInPlace reports them.
-func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, o options,
+// misplacedPending returns the misplaced pods without a node, which wait for a node that only a previous spec allowed,
+// and the time after which to list them again; zero means never. It reads the API server, because pods without a node
+// are not watched. Until pendingTime has passed since the spec was first observed, it lists them every pendingInterval;
+// after that every pendingTime, and only while the last list found some and spec.enforcement is not Evict, so that the
+// condition PodsInPlace reports them.
+func (r *Reconciler) misplacedPending(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, o options,
 ) ([]evictee, time.Duration, error) {
 	if o.selectorErr != nil {
 		return nil, 0, nil
@@ -85,13 +84,13 @@ func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.Namespac
 			current = spec
 		}
 	}
-	retryAfter := strandedInterval
-	if now.Sub(current.seen) > strandedTime {
-		if retryAfter = strandedTime; !current.warned {
+	retryAfter := pendingInterval
+	if now.Sub(current.seen) > pendingTime {
+		if retryAfter = pendingTime; !current.warned {
 			return nil, 0, nil
 		}
 	}
-	if pause := strandedPause - now.Sub(current.none); pause > 0 {
+	if pause := pendingPause - now.Sub(current.none); pause > 0 {
 		return nil, pause, nil
 	}
 	var pods corev1.PodList
@@ -103,7 +102,7 @@ func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.Namespac
 	}
 	var all []evictee
 	for i := range pods.Items {
-		if why := o.placement.Stranded(&pods.Items[i]); why != "" {
+		if why := o.placement.MisplacedPending(&pods.Items[i]); why != "" {
 			all = append(all, evictee{&pods.Items[i], reasonMisplaced, why})
 		}
 	}
@@ -115,10 +114,10 @@ func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.Namespac
 	return all, retryAfter, nil
 }
 
-// inPlace returns the condition PodsInPlace of a namespace with misplaced pods and a number of stranded pods.
-// selectorErr is not nil if the selector is invalid, so that misplaced pods are unknown. Stranded pods that are evicted
-// are not reported, because they are deleted at once.
-func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced []evictee, stranded int,
+// inPlace returns the condition PodsInPlace of a namespace with the misplaced pods that have a node, and the number of
+// pending ones. selectorErr is not nil if the selector is invalid, so that misplaced pods are unknown. Pending pods that
+// are evicted are not reported, because they are deleted at once.
+func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced []evictee, pending int,
 	selectorErr error,
 ) *metav1.Condition {
 	condition := &metav1.Condition{
@@ -130,11 +129,11 @@ func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced
 	case selectorErr != nil:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, reasonInvalidSelector,
 			selectorErr.Error()
-	case offloading.Spec.Enforcement != v1alpha1.Evict && stranded > 0:
+	case offloading.Spec.Enforcement != v1alpha1.Evict && pending > 0:
 		condition.Reason = reasonMisplaced
 		condition.Message = fmt.Sprintf(
 			"%d pod(s) run on nodes that spec no longer allows, and %d wait for nodes that only an earlier spec allowed: %s",
-			len(misplaced), stranded, restart)
+			len(misplaced), pending, restart)
 	case len(misplaced) == 0:
 		condition.Status, condition.Reason = metav1.ConditionTrue, reasonInPlace
 	case offloading.Spec.Enforcement != v1alpha1.Evict:

@@ -49,18 +49,18 @@ func TestMisplacedPodsAreReportedOrEvicted(t *testing.T) {
 		message     string
 		events      []string
 	}{
-		{"in place", v1alpha1.Evict, granted, []*corev1.Pod{remote, daemon}, nil, strandedInterval, "InPlace", "", nil},
-		{"reported", v1alpha1.Warn, granted, []*corev1.Pod{a, b, remote}, nil, strandedInterval,
+		{"in place", v1alpha1.Evict, granted, []*corev1.Pod{remote, daemon}, nil, pendingInterval, "InPlace", "", nil},
+		{"reported", v1alpha1.Warn, granted, []*corev1.Pod{a, b, remote}, nil, pendingInterval,
 			"Misplaced", "2 pod(s) run on nodes that spec no longer allows:", nil},
 		{"evicted", v1alpha1.Evict, granted, []*corev1.Pod{a, b, alone, remote, daemon}, []string{"a", "b", "c"},
-			strandedInterval,
+			pendingInterval,
 			"Evicting", "3 pod(s)", []string{"Misplaced", "Misplaced", "Misplaced"}},
 		{"evicted while they wait for a node of an earlier spec", v1alpha1.Evict, granted, []*corev1.Pod{waiting,
 			remote},
-			[]string{"waiting"}, strandedInterval, "InPlace", "", []string{"Misplaced"}},
-		{"reported while they wait", v1alpha1.Warn, granted, []*corev1.Pod{waiting, remote}, nil, strandedInterval,
+			[]string{"waiting"}, pendingInterval, "InPlace", "", []string{"Misplaced"}},
+		{"reported while they wait", v1alpha1.Warn, granted, []*corev1.Pod{waiting, remote}, nil, pendingInterval,
 			"Misplaced", "0" + oneWaits, nil},
-		{"reported with those that run", v1alpha1.Warn, granted, []*corev1.Pod{waiting, a, b}, nil, strandedInterval,
+		{"reported with those that run", v1alpha1.Warn, granted, []*corev1.Pod{waiting, a, b}, nil, pendingInterval,
 			"Misplaced", "2" + oneWaits, nil},
 		{"evicted after the least age", v1alpha1.Evict, granted, []*corev1.Pod{a, young}, []string{"a"},
 			minEvictionAge - time.Second, "Evicting", "2 pod(s)", []string{"Misplaced"}},
@@ -71,7 +71,7 @@ func TestMisplacedPodsAreReportedOrEvicted(t *testing.T) {
 		{"refused for another reason", v1alpha1.Evict, func(*corev1.Pod) error { return errors.New("two budgets") },
 			[]*corev1.Pod{alone}, []string{"c"}, minEvictionDelay, "Evicting", "1 pod(s)", []string{"EvictionFailed"}},
 		{"deleted meanwhile", v1alpha1.Evict, deleted,
-			[]*corev1.Pod{alone}, []string{"c"}, strandedInterval, "Evicting", "1 pod(s)", nil},
+			[]*corev1.Pod{alone}, []string{"c"}, pendingInterval, "Evicting", "1 pod(s)", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newPlaced(t, test.enforcement, test.refuse, test.pods...)
@@ -102,22 +102,22 @@ func TestWaitingPodsAreListedAsLongAsAnEarlierSpecMayCreateThem(t *testing.T) {
 			t.Errorf("%d lists, and again after %s, want %d and %s", c.lists-before, after, want, retryAfter)
 		}
 	}
-	pass(1, strandedInterval)
+	pass(1, pendingInterval)
 	// Many changes at once cause one list.
-	pass(0, strandedPause)
-	c.Clock.Step(strandedPause)
-	pass(1, strandedInterval)
-	c.Clock.Step(strandedTime - strandedPause)
-	pass(1, strandedInterval)
+	pass(0, pendingPause)
+	c.Clock.Step(pendingPause)
+	pass(1, pendingInterval)
+	c.Clock.Step(pendingTime - pendingPause)
+	pass(1, pendingInterval)
 	c.Clock.Step(time.Second)
 	pass(0, 0)
-	// Another spec restarts strandedTime.
+	// Another spec restarts pendingTime.
 	kittest.Change(c.Cluster, "shop", v1alpha1.NamespaceOffloadingName, &v1alpha1.NamespaceOffloading{},
 		func(o *v1alpha1.NamespaceOffloading) {
 			o.Spec.PodOffloadingStrategy = v1alpha1.Local
 			o.Generation++
 		})
-	pass(1, strandedInterval)
+	pass(1, pendingInterval)
 }
 
 func TestWaitingPodsAreReportedUntilTheyAreDeleted(t *testing.T) {
@@ -129,14 +129,14 @@ func TestWaitingPodsAreReportedUntilTheyAreDeleted(t *testing.T) {
 			t.Errorf("reconciled again after %s, reason %s, want %s and %s", retryAfter, inPlace.Reason, want, reason)
 		}
 	}
-	pass(strandedInterval, "Misplaced")
-	c.Clock.Step(strandedTime + time.Second)
-	pass(strandedTime, "Misplaced")
+	pass(pendingInterval, "Misplaced")
+	c.Clock.Step(pendingTime + time.Second)
+	pass(pendingTime, "Misplaced")
 	if err := c.Delete(t.Context(), waiting); err != nil {
 		t.Fatal(err)
 	}
-	c.Clock.Step(strandedTime)
-	pass(strandedTime, "InPlace")
+	c.Clock.Step(pendingTime)
+	pass(pendingTime, "InPlace")
 	pass(0, "InPlace")
 }
 
@@ -224,7 +224,7 @@ func TestSettledPlacementIsNotWrittenAgain(t *testing.T) {
 
 func TestPodsThatMayRunAnywhereAreNotWatched(t *testing.T) {
 	c := newConsumer(t, append(offloadedShop(), offloadingOf("shop", time.Hour), podOf("", "web", 0, offloaded))...)
-	if retryAfter, inPlace := c.pass(); retryAfter != strandedInterval || inPlace.Reason != "InPlace" {
+	if retryAfter, inPlace := c.pass(); retryAfter != pendingInterval || inPlace.Reason != "InPlace" {
 		t.Errorf("reconciled again after %s, condition %+v", retryAfter, inPlace)
 	}
 	if len(c.watches.watched) > 0 {

@@ -63,15 +63,15 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	if err := r.bindReflection(ctx, key.Namespace, states); err != nil {
 		return 0, err
 	}
-	var misplaced, stranded []evictee
+	var misplaced, pending []evictee
 	var retryAfter time.Duration
 	var inPlace *metav1.Condition
 	if complete {
-		if stranded, retryAfter, err = r.stranded(ctx, offloading, options); err != nil {
+		if pending, retryAfter, err = r.misplacedPending(ctx, offloading, options); err != nil {
 			return 0, err
 		}
 		misplaced = options.misplaced(pods)
-		inPlace = r.inPlace(offloading, misplaced, len(stranded), options.selectorErr)
+		inPlace = r.inPlace(offloading, misplaced, len(pending), options.selectorErr)
 	}
 	storing, released, err := r.releasing(ctx, offloading, states)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 			retryAfter = pollInterval
 		}
 	}
-	if soon := r.evictMisplaced(ctx, offloading, append(misplaced, stranded...)); retryAfter == 0 || soon > 0 &&
+	if soon := r.evictMisplaced(ctx, offloading, append(misplaced, pending...)); retryAfter == 0 || soon > 0 &&
 		soon < retryAfter {
 		retryAfter = soon
 	}

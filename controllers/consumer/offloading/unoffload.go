@@ -161,7 +161,7 @@ func (r *Reconciler) podsOnProviders(ctx context.Context, namespace string) ([]*
 			continue
 		}
 		if virtual[pod.Spec.NodeName] && !podspec.Finished(pod) && !podspec.BelongsToItsNode(pod) ||
-			placement.StrandedOnProviders(pod) {
+			placement.MayStillBindToVirtualNode(pod) {
 			all = append(all, pod)
 		}
 	}

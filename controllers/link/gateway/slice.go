@@ -63,7 +63,7 @@ func (r *Reconciler) ensure(ctx context.Context, existing, wanted *discoveryv1.E
 		return r.delete(ctx, existing)
 	default:
 		changed := existing.DeepCopy()
-		if !kit.UpdateSlice(changed, wanted) {
+		if !kit.UpdateEndpointSlice(changed, wanted) {
 			return nil
 		}
 		if err := r.Client.Update(ctx, changed); err != nil {

@@ -182,10 +182,10 @@ func TestImportedSliceIsRepaired(t *testing.T) {
 				byNode{})[0]
 			existing := wanted.DeepCopy()
 			test.change(existing)
-			if got := kit.UpdateSlice(existing, wanted); got != test.want {
+			if got := kit.UpdateEndpointSlice(existing, wanted); got != test.want {
 				t.Fatalf("changed: %t", got)
 			}
-			if kit.UpdateSlice(existing, wanted) {
+			if kit.UpdateEndpointSlice(existing, wanted) {
 				t.Error("it still differs")
 			}
 		})

@@ -118,7 +118,7 @@ func (p *pass) ensureSlice(ctx context.Context, current, wanted *discoveryv1.End
 		return p.removeSlice(ctx, current)
 	}
 	changed := current.DeepCopy()
-	if !kit.UpdateSlice(changed, wanted) {
+	if !kit.UpdateEndpointSlice(changed, wanted) {
 		return nil
 	}
 	return p.wrap(p.Client.Update(ctx, changed), "updating an EndpointSlice of ServiceImport")

@@ -99,7 +99,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 		// The EndpointSlice is created again once its deletion has ended.
 		return 0, r.remove(ctx, existing)
 	}
-	if !kit.UpdateSlice(existing, wanted) {
+	if !kit.UpdateEndpointSlice(existing, wanted) {
 		return 0, r.report(ctx, shadow, state)
 	}
 	return r.write(ctx, shadow, state, func(ctx context.Context) error { return r.Client.Update(ctx, existing) })
@@ -180,7 +180,7 @@ func (r *Reconciler) create(ctx context.Context, wanted *discoveryv1.EndpointSli
 		}
 		return r.Client.Create(ctx, wanted)
 	}
-	if kit.UpdateSlice(live, wanted) {
+	if kit.UpdateEndpointSlice(live, wanted) {
 		return r.Client.Update(ctx, live)
 	}
 	return nil

@@ -32,8 +32,8 @@ func tolerating(shadow *v1alpha1.ShadowPod) {
 	shadow.Spec.Pod.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}
 }
 
-// ofNobody makes a ShadowPod one that an administrator of the provider wrote.
-func ofNobody(shadow *v1alpha1.ShadowPod) { shadow.Status.ForeignCluster = "" }
+// ofAnAdministrator makes a ShadowPod one that an administrator of the provider wrote.
+func ofAnAdministrator(shadow *v1alpha1.ShadowPod) { shadow.Status.ForeignCluster = "" }
 
 // identified sets a label on a ShadowPod of consumer rome that is refused.
 func identified(shadow *v1alpha1.ShadowPod) {
@@ -57,7 +57,7 @@ func TestRefusedPodIsReportedOnceAndEvictedIfThePolicyRequestsIt(t *testing.T) {
 		{name: "a consumer without limits", limits: Limits{Evict: true}, shadow: shadowPod(tolerating)},
 		{
 			name: "a pod of an administrator", limits: Limits{Policy: strict, Evict: true},
-			shadow: shadowPod(tolerating, ofNobody),
+			shadow: shadowPod(tolerating, ofAnAdministrator),
 		},
 		{
 			name: "a toleration, kept", limits: Limits{Policy: strict}, shadow: shadowPod(tolerating),

@@ -128,7 +128,7 @@ func (r Reader) Misplaced(
 		return 0, false, err
 	}
 	for _, pod := range pods {
-		if placement.Misplaced(pod) != "" || placement.Stranded(pod) != "" {
+		if placement.Misplaced(pod) != "" || placement.MisplacedPending(pod) != "" {
 			count++
 		}
 	}

@@ -20,10 +20,10 @@ import (
 // changes. A pending pod can thus wait for nodes that are no longer permitted. Its replacement gets the
 // current affinity.
 
-// Stranded returns the reason for which the node affinity and tolerations of a pending pod follow an earlier spec of
-// its NamespaceOffloading instead of the current one. It returns an empty string for other pods, and for pods that no
-// controller would replace.
-func (p Placement) Stranded(pod *corev1.Pod) string {
+// MisplacedPending returns the reason for which a pending pod is misplaced: its node affinity and tolerations follow an
+// earlier spec of its NamespaceOffloading instead of the current one. It returns an empty string for other pods, and for
+// pods that no controller would replace.
+func (p Placement) MisplacedPending(pod *corev1.Pod) string {
 	if !waits(pod) {
 		return ""
 	}
@@ -46,9 +46,9 @@ func (p Placement) Stranded(pod *corev1.Pod) string {
 	return ""
 }
 
-// StrandedOnProviders reports whether a pending pod, whose namespace is unoffloaded, could still be
-// bound to a virtual node and would be replaced by a controller.
-func StrandedOnProviders(pod *corev1.Pod) bool {
+// MayStillBindToVirtualNode reports whether a pending pod, whose namespace is unoffloaded, could still be bound to a
+// virtual node and would be replaced by a controller.
+func MayStillBindToVirtualNode(pod *corev1.Pod) bool {
 	return waits(pod) && toleratesVirtualNodes(pod) && !confinedTo(pod, Placement{}.alternatives(v1alpha1.Local))
 }
 

@@ -28,7 +28,7 @@ func requiring(terms ...[]corev1.NodeSelectorRequirement) func(*corev1.Pod) {
 	}
 }
 
-func TestPodsThatWaitForNodesOfAnEarlierSpecAreStranded(t *testing.T) {
+func TestPodsThatWaitForNodesOfAnEarlierSpecAreMisplaced(t *testing.T) {
 	owned := placements.OwnedBy("apps/v1", "ReplicaSet")
 	tolerant := func(p *corev1.Pod) {
 		p.Spec.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpEqual,
@@ -88,10 +88,10 @@ func TestPodsThatWaitForNodesOfAnEarlierSpecAreStranded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := placed.Stranded(test.pod); got != test.want {
+			if got := placed.MisplacedPending(test.pod); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			if got := placement.StrandedOnProviders(test.pod); got != test.onProviders {
+			if got := placement.MayStillBindToVirtualNode(test.pod); got != test.onProviders {
 				t.Errorf("where the namespace is unoffloaded: %t", got)
 			}
 		})
