@@ -3,7 +3,7 @@
 
 // Package addresses allocates addresses at which a provider's pods reach endpoints that are not in the pod
 // CIDRs of the consumer: pods on other providers, endpoints of Services that are not pods, and the consumer's
-// API server. It runs on the consumer. An AddressMapping in the installation namespace allocates each address
+// API server. Its controllers run on the consumer, except ReachReconciler. An AddressMapping in the installation namespace allocates each address
 // from AddressPool external for one peer, whose packets to the address pass the consumer's gateway.
 //
 // Three controllers create AddressMappings: PodReconciler, whose requests name pods, EndpointReconciler, whose
@@ -11,5 +11,5 @@
 // ReaderReconciler permits virtual kubelets to read AddressMappings.
 //
 // ReachReconciler allocates nothing: it lists the local pods that a peer may reach, on the consumer and on the
-// provider.
+// provider. It uses the caches of tunnels and offloaded namespaces in Addresses, too.
 package addresses
