@@ -76,7 +76,7 @@ func (c *Controller[K]) reconcileWithin(ctx context.Context, key K) (time.Durati
 	return c.reconcile(ctx, key)
 }
 
-// Next waits for an enqueued key and reconciles it, and reports whether the queue was open. Run calls it; tests may call
+// Next waits for an enqueued key and reconciles it. It reports whether the queue was open. Run calls it; tests may call
 // it instead of Run.
 func (c *Controller[K]) Next(ctx context.Context) bool {
 	key, shutdown := c.Get()
