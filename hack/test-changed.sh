@@ -32,6 +32,8 @@ reach() {
     artifacts/chart/*) echo verify integration install peering upgrade uninstall ;;
     artifacts/kustomize/*) echo verify ;;
     artifacts/*) echo verify services storage network ;;
+    # Every controller uses the kit, whatever the name of its file.
+    controllers/kit/*) echo verify integration e2e ;;
     netagent/* | apiserver/netmap/*) echo verify netns integration network ;;
     controllers/*network* | controllers/link/tunnel/* | controllers/link/gateway/* | controllers/*addresses* | registry/*address* | apiserver/addresses/*) echo verify integration network ;;
     controllers/*storage* | apiserver/volume/* | registry/*volume*) echo verify integration storage ;;

@@ -40,15 +40,15 @@ const (
 	Overwritten
 )
 
-// Field is the rule for one field of a PodSpec or of a container. The translation by virtual kubelets,
-// the validation of shadow pods and the table in docs/pods.md are derived from it.
+// Field is the rule for one field of a PodSpec or of a container. The translation by virtual kubelets, the validation
+// of shadow pods, their remote pods and the table in docs/pods.md are derived from it.
 type Field struct {
 	// Name is the name of the field in Go.
 	Name        string
 	Translation Translation
 	Admission   Admission
-	// Refusal is the error message for a Refused field that is set. Except is a value that is accepted
-	// nevertheless.
+	// Refusal is the error message for a Refused field that is set. Except is a value that is accepted nevertheless.
+	// Reset empties the field.
 	Refusal, Except string
 	// Page is the text about the field in docs/pods.md.
 	Page string
@@ -270,6 +270,21 @@ func Refusals(spec *corev1.PodSpec) []Refusal {
 		refused = append(refused, Refusal{Field: rule.JSONName(value.Type()), Message: rule.Refusal})
 	}
 	return refused
+}
+
+// Reset sets the fields of a remote pod whose values the provider determines: a field whose rule has a Refusal becomes
+// empty, and a disabled field false. It does not rely on the validation of shadow pods, so that a remote pod has no
+// identity, priority or node that a consumer selected.
+func Reset(spec *corev1.PodSpec) {
+	value := reflect.ValueOf(spec).Elem()
+	for _, rule := range PodFields {
+		switch field := value.FieldByName(rule.Name); {
+		case rule.Translation == Disabled:
+			field.Set(reflect.New(field.Type().Elem()))
+		case rule.Refusal != "":
+			field.SetZero()
+		}
+	}
 }
 
 func empty(field reflect.Value) bool {

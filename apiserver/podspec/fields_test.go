@@ -28,6 +28,8 @@ func TestFieldTablesAreConsistent(t *testing.T) {
 				t.Errorf("%s.%s cannot have the value %q", table.of, field.Name, field.Except)
 			case field.Refusal != "" && field.Admission != Refused:
 				t.Errorf("%s.%s has a refusal and is not refused", table.of, field.Name)
+			case field.Admission == Overwritten && field.Translation != Disabled:
+				t.Errorf("%s.%s is not overwritten by Reset", table.of, field.Name)
 			}
 		}
 	}

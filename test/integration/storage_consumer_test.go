@@ -15,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
@@ -43,7 +45,7 @@ func runStorageConsumer(t *testing.T, env *framework.Environment) {
 	if err := consumer.Prepare(ctx, manager); err != nil {
 		t.Fatal(err)
 	}
-	published, err := consumer.Published(manager, storageNamespace)
+	published, err := consumer.NewPublished(manager, storageNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,13 +55,12 @@ func runStorageConsumer(t *testing.T, env *framework.Environment) {
 			remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) { return &remote.Clients{}, nil })),
 		ClusterID: thisID, ClusterName: framework.ClusterName, Namespace: storageNamespace,
 	}
-	capacity := consumer.NewCapacity(shared, published)
-	for _, err := range []error{
-		capacity.SetUp(manager, published), consumer.NewProvisioner(shared, capacity).SetUp(manager),
-		consumer.NewVirtualVolumes(shared).SetUp(manager), consumer.NewExpander(shared).SetUp(manager),
-		consumer.NewReleaser(shared).SetUp(manager),
+	capacity := &consumer.Capacity{Config: shared, Published: published, Clock: clock.RealClock{}}
+	for _, controller := range []interface{ SetupWithManager(ctrl.Manager) error }{
+		capacity, &consumer.Provisioner{Config: shared, Capacity: capacity}, &consumer.VirtualVolumes{Config: shared},
+		&consumer.Expander{Config: shared, Clock: clock.RealClock{}}, &consumer.Releaser{Config: shared},
 	} {
-		if err != nil {
+		if err := controller.SetupWithManager(manager); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -141,7 +141,7 @@ func (w *storageWorld) runConsumer(l *life) error {
 	if err := consumer.Prepare(l.ctx, manager); err != nil {
 		return err
 	}
-	published, err := consumer.Published(manager, storageNamespace)
+	published, err := consumer.NewPublished(manager, storageNamespace)
 	if err != nil {
 		return err
 	}
@@ -154,13 +154,12 @@ func (w *storageWorld) runConsumer(l *life) error {
 		Shadows:   consumer.NewShadows(peers),
 		ClusterID: romeID, ClusterName: "rome", Namespace: storageNamespace,
 	}
-	capacity := consumer.NewCapacity(shared, published)
-	for _, setUp := range []func(ctrl.Manager) error{
-		func(manager ctrl.Manager) error { return capacity.SetUp(manager, published) },
-		consumer.NewProvisioner(shared, capacity).SetUp, consumer.NewVirtualVolumes(shared).SetUp,
-		consumer.NewExpander(shared).SetUp, consumer.NewReleaser(shared).SetUp,
+	capacity := &consumer.Capacity{Config: shared, Published: published, Clock: clock.RealClock{}}
+	for _, controller := range []interface{ SetupWithManager(ctrl.Manager) error }{
+		capacity, &consumer.Provisioner{Config: shared, Capacity: capacity}, &consumer.VirtualVolumes{Config: shared},
+		&consumer.Expander{Config: shared, Clock: clock.RealClock{}}, &consumer.Releaser{Config: shared},
 	} {
-		if err := setUp(manager); err != nil {
+		if err := controller.SetupWithManager(manager); err != nil {
 			return err
 		}
 	}

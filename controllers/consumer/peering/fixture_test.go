@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -99,21 +98,13 @@ func newConsumer(t *testing.T, objects ...client.Object) *consumer {
 	}
 	account := types.NamespacedName{Namespace: "liqo", Name: "federation-controller-manager"}
 	c.Config = &Config{
-		Client: c.Controller, Live: c.Cluster, Invitations: c.Cluster, Events: recorder{done: &c.done},
+		Client: c.Controller, Live: c.Cluster, Invitations: c.Cluster, Events: kittest.Reasons{List: &c.done},
 		Peers: &connections{Peers: remote.NewPeersWith(c.connect), of: c}, Volumes: c,
 		ClusterID: romeID, ClusterName: "rome", IdentityLifetime: 24 * time.Hour,
 		InvitationNamespace: "liqo-invitations", Account: account,
 	}
 	return c
 }
-
-// recorder appends the reasons of emitted events to done.
-type recorder struct {
-	record.EventRecorder
-	done *[]string
-}
-
-func (r recorder) Event(_ runtime.Object, _, reason, _ string) { *r.done = append(*r.done, reason) }
 
 // connections implements Peers with connections to the fake provider.
 type connections struct {

@@ -20,9 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/addresses"
@@ -81,11 +79,11 @@ func newWorld(t *testing.T) *world {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: v1alpha1.NamespaceOffloadingName},
 			}),
 	}
-	if err := Index(t.Context(), indexer{client: w.WithWatch}); err != nil {
+	if err := Index(t.Context(), w.Cluster); err != nil {
 		t.Fatal(err)
 	}
 	w.Addresses = &Addresses{
-		Client: server{w.Controller, w.Cluster}, Live: w.Cluster, Installation: cached{reader: w.Cluster},
+		Client: server{w.Controller, w.Cluster}, Live: w.Cluster, Installation: kittest.Cached(w.Cluster),
 		Clock: w.Cluster.Clock, Namespace: installation, ClusterID: romeID,
 	}
 	w.ofPods = &PodReconciler{Addresses: w.Addresses, Pods: w.pods, Events: w.Events}
@@ -103,32 +101,6 @@ func newWorld(t *testing.T) *world {
 	}
 	w.runs("milan", "10.1.2.2")
 	return w
-}
-
-// indexer adds indexes to a fake client.
-type indexer struct{ client client.Client }
-
-// IndexField implements client.FieldIndexer.
-func (i indexer) IndexField(_ context.Context, object client.Object, field string, value client.IndexerFunc) error {
-	return fake.AddIndex(i.client, object, field, value)
-}
-
-// cached is a cache that has everything.
-type cached struct {
-	cache.Cache
-	reader client.Reader
-}
-
-// Get implements client.Reader.
-func (c cached) Get(
-	ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption,
-) error {
-	return c.reader.Get(ctx, key, object, options...)
-}
-
-// List implements client.Reader.
-func (c cached) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	return c.reader.List(ctx, list, options...)
 }
 
 // server is the client of the controllers. It allocates the last free address of the pool for

@@ -21,6 +21,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/apiserver/compatibility"
 	"liqo.io/federation/controllers/remote"
+	typed "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
 )
 
 // networkPairs replicates the NetworkConfigs of both clusters, in both directions, while this cluster has
@@ -149,15 +150,19 @@ func (n *networkPairs) replicate(
 }
 
 // cleanUp deletes the copy of the consumer's NetworkConfig on a provider. A copy may remain if an earlier
-// process ended after the deletion of the local NetworkConfig, and before the deletion of the copy.
+// process ended after the deletion of the local NetworkConfig, and before the deletion of the copy. The copy is read
+// from the provider's API server, because it is not watched.
 func (n *networkPairs) cleanUp(
-	ctx context.Context, namespace string, peer *remote.Peer, writer writer[*v1alpha1.NetworkConfig],
+	ctx context.Context, namespace string, peer *remote.Peer, configs typed.NetworkConfigInterface,
 ) error {
 	request, err := n.request(ctx, namespace)
 	if err != nil || request == nil || !slices.Contains(request.Status.Features, compatibility.FeatureTunnel) {
 		return err
 	}
-	err = writer.Delete(ctx, v1alpha1.NetworkConfigOfConsumer, metav1.DeleteOptions{})
+	left, err := configs.Get(ctx, v1alpha1.NetworkConfigOfConsumer, metav1.GetOptions{})
+	if err == nil {
+		err = remoteSide[*v1alpha1.NetworkConfig]{writer: configs}.remove(ctx, left)
+	}
 	if err == nil || apierrors.IsNotFound(err) || remote.Rejected(err) {
 		n.cleaned(peer)
 		return nil

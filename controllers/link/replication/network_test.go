@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -249,7 +250,9 @@ func TestCopyWithoutBackendIsTheSame(t *testing.T) {
 // An earlier process may have ended after it deleted the local object, and before it deleted the copy.
 func TestCopyOfAnEarlierProcessIsDeletedAtTheNextConnection(t *testing.T) {
 	e := newExchange(t, compatibility.FeatureTunnel)
-	e.createAtMilan(t, config(tenantNamespace, v1alpha1.NetworkConfigOfConsumer, "10.1.0.0/16"))
+	left := config(tenantNamespace, v1alpha1.NetworkConfigOfConsumer, "10.1.0.0/16")
+	left.UID = "left"
+	e.createAtMilan(t, left)
 	e.createAtRome(t, config(peerNamespace, v1alpha1.NetworkConfigOfProvider, "10.2.0.0/16"))
 	e.connect(t)
 	e.await(t, "the deletion of the copy", e.readAtMilan, v1alpha1.NetworkConfigOfConsumer, nil)
@@ -257,6 +260,11 @@ func TestCopyOfAnEarlierProcessIsDeletedAtTheNextConnection(t *testing.T) {
 	for _, action := range e.milan.Actions() {
 		if action.GetResource().Resource == "networkconfigs" && (action.GetVerb() == "list" || action.GetVerb() == "watch") {
 			t.Errorf("without a tunnel there is a %s", action.GetVerb())
+		}
+		if deletion, ok := action.(clienttesting.DeleteActionImpl); ok {
+			if required := deletion.DeleteOptions.Preconditions; required == nil || *required.UID != left.UID {
+				t.Errorf("the deletion requires %v, and not the UID of the copy", required)
+			}
 		}
 	}
 }

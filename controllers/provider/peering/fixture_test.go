@@ -10,9 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -52,19 +50,11 @@ func newProvider(t *testing.T, objects ...client.Object) *provider {
 		return nil
 	}
 	p.Config = &Config{
-		Client: p.Controller, Live: p.Cluster, Events: recorder{done: &p.done}, InvitationNamespace: "liqo-invitations",
+		Client: p.Controller, Live: p.Cluster, Events: kittest.Reasons{List: &p.done}, InvitationNamespace: "liqo-invitations",
 		Account: types.NamespacedName{Namespace: "liqo", Name: "federation-controller-manager"},
 	}
 	return p
 }
-
-// recorder appends the reasons of emitted events to done.
-type recorder struct {
-	record.EventRecorder
-	done *[]string
-}
-
-func (r recorder) Event(_ runtime.Object, _, reason, _ string) { *r.done = append(*r.done, reason) }
 
 func rome() *v1alpha1.ForeignCluster {
 	return kittest.ForeignCluster("rome", romeID, v1alpha1.PeeringDisabled, v1alpha1.PeeringEnabled)

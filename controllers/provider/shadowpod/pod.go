@@ -38,13 +38,7 @@ func podFor(shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace) (*corev1.Po
 		return nil, err
 	}
 	// Peers must not choose ServiceAccounts, priorities and nodes of this cluster.
-	pod.Spec.ServiceAccountName = ""
-	pod.Spec.DeprecatedServiceAccount = ""
-	pod.Spec.AutomountServiceAccountToken = ptr.To(false)
-	pod.Spec.EnableServiceLinks = ptr.To(false)
-	pod.Spec.PriorityClassName = ""
-	pod.Spec.Priority = nil
-	pod.Spec.NodeName = ""
+	podspec.Reset(&pod.Spec)
 	setRequests(pod.Spec.InitContainers)
 	setRequests(pod.Spec.Containers)
 	if finishes(pod) {

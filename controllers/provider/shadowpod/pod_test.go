@@ -4,6 +4,7 @@
 package shadowpod
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/podspec"
 )
 
 func TestPodHasNoAccountPriorityOrNodeOfTheProvider(t *testing.T) {
@@ -45,6 +47,38 @@ func TestPodHasNoAccountPriorityOrNodeOfTheProvider(t *testing.T) {
 	}
 	if !metav1.IsControlledBy(pod, shadow) || len(pod.Finalizers) > 0 {
 		t.Errorf("owners %v, finalizers %v", pod.OwnerReferences, pod.Finalizers)
+	}
+}
+
+// TestPodHasNoFieldThatTheProviderRefuses sets each field in turn, as if the shadow pod had not been validated.
+func TestPodHasNoFieldThatTheProviderRefuses(t *testing.T) {
+	for _, rule := range podspec.PodFields {
+		if rule.Translation != podspec.Disabled && rule.Refusal == "" {
+			continue
+		}
+		pod := podOf(t, shadowPod(func(shadow *v1alpha1.ShadowPod) {
+			switch field := reflect.ValueOf(&shadow.Spec.Pod).Elem().FieldByName(rule.Name); field.Kind() {
+			case reflect.String:
+				field.SetString("other")
+			case reflect.Slice:
+				field.Set(reflect.MakeSlice(field.Type(), 1, 1))
+			case reflect.Pointer:
+				field.Set(reflect.New(field.Type().Elem()))
+				if flag, ok := field.Interface().(*bool); ok {
+					*flag = true
+				}
+			default:
+				t.Errorf("the test cannot set %s", rule.Name)
+			}
+		}))
+		got := reflect.ValueOf(pod.Spec).FieldByName(rule.Name)
+		if flag, ok := got.Interface().(*bool); ok && rule.Translation == podspec.Disabled {
+			if flag == nil || *flag {
+				t.Errorf("%s is not false", rule.Name)
+			}
+		} else if !got.IsZero() {
+			t.Errorf("%s is %v", rule.Name, got)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -34,10 +35,10 @@ const refusedFor = 5 * time.Minute
 // request on local nodes and on each provider, and the CSIDriver that makes the scheduler read them.
 type Capacity struct {
 	*Config
-	// published reads the objects that Capacity publishes: the CSIStorageCapacity objects with the label LabelManagedBy,
-	// and the CSIDriver.
-	published client.Reader
-	clock     clock.PassiveClock
+	// Published is the cache from NewPublished: the CSIStorageCapacity objects with the label LabelManagedBy, and the
+	// CSIDriver, which Capacity publishes.
+	Published cache.Cache
+	Clock     clock.PassiveClock
 
 	mu      sync.Mutex
 	refused map[string]refusedRequest
@@ -49,11 +50,6 @@ type refusedRequest struct {
 	bytes, used int64
 	quota       string
 	until       time.Time
-}
-
-// NewCapacity returns the controller. published is a cache from Published.
-func NewCapacity(config *Config, published client.Reader) *Capacity {
-	return &Capacity{Config: config, published: published, clock: clock.RealClock{}, refused: map[string]refusedRequest{}}
 }
 
 // Lower lowers the published capacity of a provider below refused, the size in bytes of a claim that the
@@ -70,8 +66,11 @@ func (c *Capacity) Lower(ctx context.Context, cluster string, refused int64) err
 			continue
 		}
 		c.mu.Lock()
+		if c.refused == nil {
+			c.refused = map[string]refusedRequest{}
+		}
 		c.refused[grant.clusterID] = refusedRequest{
-			bytes: refused, used: grant.used.storage, quota: quotaText(grant.quota), until: c.clock.Now().Add(refusedFor),
+			bytes: refused, used: grant.used.storage, quota: quotaText(grant.quota), until: c.Clock.Now().Add(refusedFor),
 		}
 		c.mu.Unlock()
 	}
@@ -130,7 +129,7 @@ func (c *Capacity) refusals(all []grant) (refused map[string]int64, again time.D
 	refused = map[string]int64{}
 	for _, grant := range all {
 		last, ok := c.refused[grant.clusterID]
-		left := last.until.Sub(c.clock.Now())
+		left := last.until.Sub(c.Clock.Now())
 		if !ok || left <= 0 || grant.used.storage < last.used || quotaText(grant.quota) != last.quota {
 			delete(c.refused, grant.clusterID)
 			continue
@@ -155,7 +154,7 @@ func quotaText(quota corev1.ResourceList) string {
 // publish creates, updates and deletes CSIStorageCapacity objects, so that they equal the desired ones.
 func (c *Capacity) publish(ctx context.Context, wanted []*storagev1.CSIStorageCapacity) error {
 	var published storagev1.CSIStorageCapacityList
-	err := c.published.List(ctx, &published, client.InNamespace(c.Namespace),
+	err := c.Published.List(ctx, &published, client.InNamespace(c.Namespace),
 		client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
 	if err != nil {
 		return fmt.Errorf("listing storage capacities: %w", err)
@@ -201,7 +200,7 @@ func driver() *storagev1.CSIDriver {
 
 func (c *Capacity) createDriver(ctx context.Context) error {
 	var current storagev1.CSIDriver
-	err := c.published.Get(ctx, types.NamespacedName{Name: v1alpha1.StorageProvisioner}, &current)
+	err := c.Published.Get(ctx, types.NamespacedName{Name: v1alpha1.StorageProvisioner}, &current)
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -213,7 +212,7 @@ func (c *Capacity) createDriver(ctx context.Context) error {
 
 func (c *Capacity) deleteDriver(ctx context.Context) error {
 	var current storagev1.CSIDriver
-	err := c.published.Get(ctx, types.NamespacedName{Name: v1alpha1.StorageProvisioner}, &current)
+	err := c.Published.Get(ctx, types.NamespacedName{Name: v1alpha1.StorageProvisioner}, &current)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -112,7 +112,7 @@ func TestLocalNodesArePublishedWithMoreThanAnyProvider(t *testing.T) {
 
 func TestDriverIsCreatedAfterTheCapacitiesAndDeletedBeforeThem(t *testing.T) {
 	w := newWorld(t, withMilan(virtual())...)
-	capacity := NewCapacity(w.Config, w.Client)
+	capacity := w.capacity()
 	reconcile := func(want ...string) {
 		t.Helper()
 		w.rome.Writes = nil
@@ -154,7 +154,7 @@ func TestStorageObjectsAreDeletedByUID(t *testing.T) {
 		}
 		return c.Delete(ctx, object, options...)
 	}})
-	capacity := NewCapacity(w.Config, w.Client)
+	capacity := w.capacity()
 	reconcile := func() {
 		t.Helper()
 		if _, err := capacity.Reconcile(t.Context(), ctrl.Request{}); err != nil {
@@ -208,9 +208,9 @@ func TestRefusalEndsWhenTheQuotaChanges(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, withMilan(virtual(), stored("a", "ssd", "1Gi"))...)
-			published := NewCapacity(w.Config, w.Client)
+			published := w.capacity()
 			clock := clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC))
-			published.clock = clock
+			published.Clock = clock
 			if err := published.Lower(t.Context(), "milan", 1<<30); err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ package consumer
 
 import (
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,34 +32,44 @@ const maxNotices = 4096
 // notices records events about objects, but not an event that equals the last one about the same subject, so that a
 // lasting state causes one event.
 type notices struct {
-	events record.EventRecorder
-	last   *lru.Cache
+	once sync.Once
+	// kept has the last event about each subject. subjects returns it.
+	kept *lru.Cache
 }
 
-func newNotices(events record.EventRecorder) notices {
-	return notices{events: events, last: lru.New(maxNotices)}
+func (n *notices) subjects() *lru.Cache {
+	n.once.Do(func() { n.kept = lru.New(maxNotices) })
+	return n.kept
 }
 
 // record records an event about an object, unless the last event with this reason is equal.
-func (n *notices) record(object client.Object, kind, reason, format string, args ...any) {
-	n.recordFor(reason, object, kind, reason, format, args...)
+func (n *notices) record(
+	events record.EventRecorder, object client.Object, kind, reason, format string, args ...any,
+) {
+	n.recordFor(events, reason, object, kind, reason, format, args...)
 }
 
 // recordFor records an event about an object, unless the last event about the same subject of the object is equal. A
 // subject is a reason, or a part of the object that has a state of its own, for example a claim of a pod.
-func (n *notices) recordFor(subject string, object client.Object, kind, reason, format string, args ...any) {
+func (n *notices) recordFor(
+	events record.EventRecorder, subject string, object client.Object, kind, reason, format string, args ...any,
+) {
 	key, text := string(object.GetUID())+subject, kind+reason+fmt.Sprintf(format, args...)
-	if previous, ok := n.last.Get(key); ok && previous == text {
+	if previous, ok := n.subjects().Get(key); ok && previous == text {
 		return
 	}
-	n.last.Add(key, text)
-	n.events.Eventf(object, kind, reason, format, args...)
+	n.subjects().Add(key, text)
+	events.Eventf(object, kind, reason, format, args...)
 }
 
 // warn records a Warning about an object, unless the last event with this reason is equal.
-func (n *notices) warn(object client.Object, reason, format string, args ...any) {
-	n.record(object, corev1.EventTypeWarning, reason, format, args...)
+func (n *notices) warn(
+	events record.EventRecorder, object client.Object, reason, format string, args ...any,
+) {
+	n.record(events, object, corev1.EventTypeWarning, reason, format, args...)
 }
 
 // forget drops the last event about a subject, so that the next one is recorded.
-func (n *notices) forget(subject string, uid types.UID) { n.last.Remove(string(uid) + subject) }
+func (n *notices) forget(subject string, uid types.UID) {
+	n.subjects().Remove(string(uid) + subject)
+}

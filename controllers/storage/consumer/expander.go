@@ -51,13 +51,9 @@ const resizeDelay = time.Minute
 // volumes.
 type Expander struct {
 	*Config
-	clock   clock.PassiveClock
-	notices notices
-}
+	Clock clock.PassiveClock
 
-// NewExpander returns the controller.
-func NewExpander(config *Config) *Expander {
-	return &Expander{Config: config, clock: clock.RealClock{}, notices: newNotices(config.Events)}
+	notices notices
 }
 
 // Reconcile expands the volume of one claim. It changes the size of the ShadowVolumeClaim first, then the capacity of
@@ -101,7 +97,7 @@ func (e *Expander) explainLocal(
 		return client.IgnoreNotFound(err)
 	}
 	if !ptr.Deref(class.AllowVolumeExpansion, false) {
-		e.notices.warn(claim, ReasonVolumeResizeFailed,
+		e.notices.warn(e.Events, claim, ReasonVolumeResizeFailed,
 			"StorageClass %s of the volume does not allow expansion: move the data to get a larger volume.", name)
 	}
 	return nil
@@ -164,7 +160,7 @@ func (e *Expander) request(
 		return nil, ctrl.Result{}, err
 	}
 	message := fmt.Sprintf("%s: %s.", at.cluster, strings.TrimSuffix(remote.Describe(err), "."))
-	e.notices.warn(claim, ReasonVolumeResizeFailed, "%s", message)
+	e.notices.warn(e.Events, claim, ReasonVolumeResizeFailed, "%s", message)
 	return &problem{ReasonVolumeResizeFailed, message}, ctrl.Result{RequeueAfter: resizeDelay}, nil
 }
 
@@ -206,13 +202,14 @@ func (e *Expander) report(
 	e.setCondition(&wanted.Status, corev1.PersistentVolumeClaimControllerResizeError,
 		pending && failed.reason != "", failed.reason, failed.message)
 	if pending && failed.reason != "" {
-		e.notices.warn(claim, ReasonVolumeResizeFailed, "%s", failed.message)
+		e.notices.warn(e.Events, claim, ReasonVolumeResizeFailed, "%s", failed.message)
 	}
 	if _, err := kit.Commit(ctx, e.Client, claim, wanted); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reporting the expansion of the claim: %w", err)
 	}
 	if grown && !pending {
-		e.notices.record(claim, corev1.EventTypeNormal, ReasonVolumeResizeSuccessful, "The volume was expanded to %s.", &size)
+		e.notices.record(e.Events, claim, corev1.EventTypeNormal, ReasonVolumeResizeSuccessful,
+			"The volume was expanded to %s.", &size)
 	}
 	return nil
 }
@@ -232,7 +229,7 @@ func (e *Expander) setCondition(
 	case index < 0:
 		status.Conditions = append(status.Conditions, corev1.PersistentVolumeClaimCondition{
 			Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message,
-			LastTransitionTime: metav1.NewTime(e.clock.Now()),
+			LastTransitionTime: metav1.NewTime(e.Clock.Now()),
 		})
 	default:
 		status.Conditions[index].Reason, status.Conditions[index].Message = reason, message

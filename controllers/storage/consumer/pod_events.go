@@ -46,7 +46,7 @@ func (v *VirtualVolumes) warnPods(ctx context.Context, seen *observation) error 
 			v.notices.forget(seen.claim.Name, pod.UID)
 			continue
 		}
-		v.notices.recordFor(seen.claim.Name, pod, corev1.EventTypeWarning, reason, "%s", message)
+		v.notices.recordFor(v.Events, seen.claim.Name, pod, corev1.EventTypeWarning, reason, "%s", message)
 	}
 	return nil
 }

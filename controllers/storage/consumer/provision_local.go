@@ -46,7 +46,7 @@ func (p *Provisioner) provisionLocally(
 		if reserved, err := p.reserved(ctx, claim); err != nil || reserved {
 			return ctrl.Result{}, err
 		}
-		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning,
+		p.notices.record(p.Events, claim, corev1.EventTypeNormal, ReasonProvisioning,
 			"Provisioning a volume of StorageClass %s.", localStorageClass.Name)
 		err := p.Client.Create(ctx, intermediateClaim(claim, localStorageClass.Name, p.Namespace))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -86,7 +86,7 @@ func (p *Provisioner) relayWarning(
 	age := time.Since(intermediate.CreationTimestamp.Time)
 	warning, again, err := kit.ProvisioningWarning(ctx, p.Client, intermediate, age, "")
 	if warning != "" {
-		p.notices.warn(claim, ReasonProvisioningFailed, "StorageClass %s, claim %s in namespace %s: %s",
+		p.notices.warn(p.Events, claim, ReasonProvisioningFailed, "StorageClass %s, claim %s in namespace %s: %s",
 			*intermediate.Spec.StorageClassName, intermediate.Name, intermediate.Namespace, warning)
 	}
 	return ctrl.Result{RequeueAfter: again}, err
@@ -155,7 +155,7 @@ func (p *Provisioner) rebind(ctx context.Context, claim *corev1.PersistentVolume
 	if _, err := kit.Commit(ctx, p.Client, &pv, wanted); err != nil {
 		return fmt.Errorf("binding volume %s to the claim: %w", pv.Name, err)
 	}
-	p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioningSucceeded,
+	p.notices.record(p.Events, claim, corev1.EventTypeNormal, ReasonProvisioningSucceeded,
 		"Provisioned volume %s of StorageClass %s.", pv.Name, pv.Spec.StorageClassName)
 	return nil
 }

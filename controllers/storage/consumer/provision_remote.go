@@ -83,7 +83,7 @@ func (p *Provisioner) provisionRemotely(
 		return ctrl.Result{}, err
 	}
 	if accepted == nil {
-		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning,
+		p.notices.record(p.Events, claim, corev1.EventTypeNormal, ReasonProvisioning,
 			"Provisioning a volume of StorageClass %s on %s.", remoteClass, cluster)
 		accepted, err = p.Shadows.create(ctx, at, wanted)
 		if err != nil {
@@ -149,7 +149,7 @@ func (p *Provisioner) notAccepted(
 	switch {
 	case apierrors.HasStatusCause(err, v1alpha1.CauseStorageExceeded):
 		request := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-		if err := p.lower(ctx, cluster, request.Value()); err != nil {
+		if err := p.Capacity.Lower(ctx, cluster, request.Value()); err != nil {
 			return ctrl.Result{}, err
 		}
 		return p.giveUp(ctx, claim, refuse("%s has no room: %s.", cluster, answer))
@@ -158,7 +158,8 @@ func (p *Provisioner) notAccepted(
 	case apierrors.IsConflict(err):
 		return ctrl.Result{}, err
 	}
-	p.notices.warn(claim, ReasonProvisioningFailed, "The request to %s failed and is retried: %s.", cluster, answer)
+	p.notices.warn(p.Events, claim, ReasonProvisioningFailed,
+		"The request to %s failed and is retried: %s.", cluster, answer)
 	return ctrl.Result{RequeueAfter: retryDelay}, nil
 }
 
@@ -183,7 +184,7 @@ func (p *Provisioner) waitsFor(
 		return false
 	}
 	if condition.Reason == shadowProvisioningFailed {
-		p.notices.warn(claim, ReasonProvisioningFailed, "%s: %s", cluster, remote.Text(condition.Message))
+		p.notices.warn(p.Events, claim, ReasonProvisioningFailed, "%s: %s", cluster, remote.Text(condition.Message))
 	}
 	return condition.Reason == shadowProvisioning || condition.Reason == shadowProvisioningFailed
 }
@@ -201,7 +202,7 @@ func (p *Provisioner) createVolume(
 	if err != nil {
 		return fmt.Errorf("creating volume %s: %w", pv.Name, err)
 	}
-	p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioningSucceeded,
+	p.notices.record(p.Events, claim, corev1.EventTypeNormal, ReasonProvisioningSucceeded,
 		"Provisioned volume %s of StorageClass %s on %s.", pv.Name, accepted.Spec.StorageClassName,
 		naming.ForeignClusterOf(virtualNode.Namespace))
 	return nil

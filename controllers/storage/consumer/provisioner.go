@@ -35,20 +35,12 @@ const (
 // one.
 type Provisioner struct {
 	*Config
-	// lower lowers the published capacity of a provider below refused, the size in bytes of a claim that the
-	// provider refused. It is called before the scheduler selects a node again.
-	lower    func(ctx context.Context, cluster string, refused int64) error
+	// Capacity publishes the capacity of providers. If a provider refuses a claim for lack of quota, its capacity is
+	// lowered before the scheduler selects a node again.
+	Capacity *Capacity
+
 	notices  notices
 	refusals *flowcontrol.Backoff
-}
-
-// NewProvisioner returns the controller. It calls capacity.Lower if a provider refuses a claim for lack of
-// quota.
-func NewProvisioner(config *Config, capacity *Capacity) *Provisioner {
-	return &Provisioner{
-		Config: config, lower: capacity.Lower, notices: newNotices(config.Events),
-		refusals: flowcontrol.NewBackOff(minRefusalDelay, maxRefusalDelay),
-	}
 }
 
 // Reconcile provisions one claim. Before that, it deletes intermediate claims and ShadowVolumeClaims of the claim that
@@ -93,7 +85,7 @@ func (p *Provisioner) provision(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 ) (ctrl.Result, error) {
 	if err := unsupported(claim, class); err != nil {
-		p.notices.warn(claim, ReasonProvisioningFailed, "%s", err)
+		p.notices.warn(p.Events, claim, ReasonProvisioningFailed, "%s", err)
 		return ctrl.Result{}, nil
 	}
 	selected := claim.Annotations[volume.AnnotationSelectedNode]
@@ -103,7 +95,7 @@ func (p *Provisioner) provision(
 	var node corev1.Node
 	switch err := p.Client.Get(ctx, types.NamespacedName{Name: selected}, &node); {
 	case apierrors.IsNotFound(err):
-		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning,
+		p.notices.record(p.Events, claim, corev1.EventTypeNormal, ReasonProvisioning,
 			"Node %s was deleted: the scheduler selects another one.", selected)
 		return ctrl.Result{}, p.unselect(ctx, claim)
 	case err != nil:
@@ -118,7 +110,7 @@ func (p *Provisioner) provision(
 	}
 	var refused *refusal
 	if errors.As(err, &refused) {
-		p.notices.warn(claim, ReasonProvisioningFailed, "%s", refused)
+		p.notices.warn(p.Events, claim, ReasonProvisioningFailed, "%s", refused)
 		return ctrl.Result{}, nil
 	}
 	return result, err
@@ -194,7 +186,7 @@ func (p *Provisioner) unselect(ctx context.Context, claim *corev1.PersistentVolu
 func (p *Provisioner) giveUp(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, reason error,
 ) (ctrl.Result, error) {
-	p.notices.warn(claim, ReasonProvisioningFailed, "%s", reason)
+	p.notices.warn(p.Events, claim, ReasonProvisioningFailed, "%s", reason)
 	id, now := string(claim.UID), p.refusals.Clock.Now()
 	if wait := p.refusals.Get(id); wait > 0 && p.refusals.IsInBackOffSinceUpdate(id, now) {
 		return ctrl.Result{RequeueAfter: wait}, nil

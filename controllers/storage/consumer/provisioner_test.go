@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,7 +29,17 @@ import (
 
 // provisioner returns the controller under test.
 func (w *world) provisioner() *Provisioner {
-	return NewProvisioner(w.Config, NewCapacity(w.Config, w.Client))
+	return w.provisionerOf(w.capacity())
+}
+
+func (w *world) provisionerOf(capacity *Capacity) *Provisioner {
+	return &Provisioner{
+		Config: w.Config, Capacity: capacity, refusals: flowcontrol.NewBackOff(minRefusalDelay, maxRefusalDelay),
+	}
+}
+
+func (w *world) capacity() *Capacity {
+	return &Capacity{Config: w.Config, Published: kittest.Cached(w.Client), Clock: clock.RealClock{}}
 }
 
 func (w *world) provision(p *Provisioner) {
@@ -294,8 +306,8 @@ func TestClaimOfAClassThatIsNoLongerOfferedIsReplaced(t *testing.T) {
 
 func TestProviderWithoutRoomIsPublishedWithLessBeforeTheSchedulerSelectsAgain(t *testing.T) {
 	w := newWorld(t, withMilan(virtual(), userClaim(selected(milanNode)))...)
-	published := NewCapacity(w.Config, w.Client)
-	p := NewProvisioner(w.Config, published)
+	published := w.capacity()
+	p := w.provisionerOf(published)
 	if _, err := published.Reconcile(t.Context(), dataRequest); err != nil {
 		t.Fatal(err)
 	}

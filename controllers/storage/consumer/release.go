@@ -43,11 +43,6 @@ type Releaser struct {
 	notices notices
 }
 
-// NewReleaser returns the controller.
-func NewReleaser(config *Config) *Releaser {
-	return &Releaser{Config: config, notices: newNotices(config.Events)}
-}
-
 // Reconcile restores the StorageClass of one local volume, or deletes or retains one volume on a provider, if the
 // volume has no claim and no move uses it.
 func (r *Releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -64,7 +59,7 @@ func (r *Releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	}
 	handle, isRemote, err := volume.HandleOf(&pv)
 	if err != nil {
-		r.notices.warn(&pv, ReasonVolumeFailedDelete,
+		r.notices.warn(r.Events, &pv, ReasonVolumeFailedDelete,
 			"%s: delete the data of the volume, and then its finalizer %s.", err, volume.Finalizer)
 		return ctrl.Result{}, nil
 	}
@@ -122,7 +117,7 @@ func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) er
 	if _, err := kit.Commit(ctx, r.Client, pv, handedBack(pv)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("restoring the StorageClass and the reclaim policy of volume %s: %w", pv.Name, err)
 	}
-	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeReleased,
+	r.notices.record(r.Events, pv, corev1.EventTypeNormal, ReasonVolumeReleased,
 		"The volume has StorageClass %s again, with reclaim policy %s.",
 		pv.Annotations[volume.AnnotationStorageClass], wantedPolicy(pv))
 	return nil
@@ -162,7 +157,7 @@ func (r *Releaser) releaseRemote(
 		return ctrl.Result{}, err
 	}
 	if cluster == nil {
-		r.notices.warn(pv, ReasonVolumeLeftBehind,
+		r.notices.warn(r.Events, pv, ReasonVolumeLeftBehind,
 			"The peering with cluster %s has ended: claim %s remains in its namespace %s.",
 			handle.ClusterID, handle.Claim, handle.Namespace)
 		return ctrl.Result{}, r.deleteVolume(ctx, pv)
@@ -184,7 +179,7 @@ func (r *Releaser) releaseRemote(
 		}
 		fallthrough
 	case errors.Is(err, errNotConnected), remote.Unreachable(err):
-		r.notices.warn(pv, ReasonVolumeFailedDelete,
+		r.notices.warn(r.Events, pv, ReasonVolumeFailedDelete,
 			"Deleting claim %s in namespace %s of %s failed and is retried: %s.",
 			handle.Claim, handle.Namespace, cluster.Name, remote.Describe(err))
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
@@ -195,7 +190,7 @@ func (r *Releaser) releaseRemote(
 	if !deleted {
 		return ctrl.Result{}, nil
 	}
-	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeDeleted,
+	r.notices.record(r.Events, pv, corev1.EventTypeNormal, ReasonVolumeDeleted,
 		"Claim %s in namespace %s of %s was deleted with deletion policy %s.",
 		handle.Claim, handle.Namespace, cluster.Name, policy)
 	return ctrl.Result{}, r.deleteVolume(ctx, pv)

@@ -65,7 +65,7 @@ func (w *world) store(change ...func(*v1alpha1.ShadowVolumeClaim)) {
 
 func TestLocalVolumeGetsItsClassAndPolicyBackInOnePatch(t *testing.T) {
 	w := newWorld(t, released(reboundVolume()))
-	if _, err := NewReleaser(w.Config).Reconcile(t.Context(), volumeRequest); err != nil {
+	if _, err := (&Releaser{Config: w.Config}).Reconcile(t.Context(), volumeRequest); err != nil {
 		t.Fatal(err)
 	}
 	pv := get(w, "", "a", &corev1.PersistentVolume{})
@@ -111,7 +111,7 @@ func TestVolumeIsReleasedOnlyWhenNothingHoldsIt(t *testing.T) {
 				objects = append(objects, test.object)
 			}
 			w := newWorld(t, objects...)
-			if _, err := NewReleaser(w.Config).Reconcile(t.Context(), volumeRequest); err != nil {
+			if _, err := (&Releaser{Config: w.Config}).Reconcile(t.Context(), volumeRequest); err != nil {
 				t.Fatal(err)
 			}
 			if got := len(w.writes()) > 0; got != test.released {
@@ -158,7 +158,7 @@ func TestRemoteVolumeIsDeletedAfterTheProvidersClaimByItsPolicy(t *testing.T) {
 					w.rome.Fault = nil
 				}
 				for range 6 {
-					_, err := NewReleaser(w.Config).Reconcile(t.Context(), volumeRequest)
+					_, err := (&Releaser{Config: w.Config}).Reconcile(t.Context(), volumeRequest)
 					if err != nil && !errors.Is(err, kittest.ErrKilled) {
 						t.Fatal(err)
 					}
@@ -187,7 +187,7 @@ func TestVolumeOfAProviderThatRefusesStaysUntilItsNamespaceIsDeleted(t *testing.
 		w.milan.PrependReactor("get", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(v1alpha1.Resource("shadowvolumeclaims"), shadowName, errors.New("no"))
 		})
-		releaser := NewReleaser(w.Config)
+		releaser := &Releaser{Config: w.Config}
 		for range 3 {
 			if _, err := releaser.Reconcile(t.Context(), volumeRequest); err != nil {
 				t.Fatal(err)
@@ -249,7 +249,7 @@ func TestDataIsReleasedAsItsOwnerSelectedWhenOffloadingEnds(t *testing.T) {
 			w := newWorld(t, withMilan(virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), describedVolume())...)
 			w.store()
 			deleted := w.deletions()
-			u, releaser := NewUnoffloader(w.Config), NewReleaser(w.Config)
+			u, releaser := &Unoffloader{Config: w.Config}, &Releaser{Config: w.Config}
 			offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
 			offloading.Spec.Volumes.OnUnoffload = test.policy
 			for range 6 {
@@ -302,7 +302,7 @@ func TestKeptVolumesAreLeftToTheProviderUnlessTheyRefuseUnoffloading(t *testing.
 			deleted := w.deletions()
 			offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
 			offloading.Spec.Volumes.OnUnoffload = policy
-			u, releaser := NewUnoffloader(w.Config), NewReleaser(w.Config)
+			u, releaser := &Unoffloader{Config: w.Config}, &Releaser{Config: w.Config}
 			for range 6 {
 				if err := u.Release(t.Context(), offloading, "milan"); err != nil {
 					t.Fatal(err)

@@ -76,13 +76,13 @@ func (p *Provisioner) restore(ctx context.Context, claim *corev1.PersistentVolum
 	case errors.Is(err, errNotConnected):
 		return again, nil
 	case err != nil:
-		p.notices.warn(claim, v1alpha1.ReasonShadowVolumeClaimMissing,
+		p.notices.warn(p.Events, claim, v1alpha1.ReasonShadowVolumeClaimMissing,
 			"%s lost ShadowVolumeClaim %s in namespace %s, and creating it again failed: %s. "+
 				"The creation is retried every minute.",
 			cluster.Name, handle.Claim, handle.Namespace, strings.TrimSuffix(remote.Describe(err), "."))
 		return again, nil
 	}
-	p.notices.warn(claim, v1alpha1.ReasonShadowVolumeClaimMissing,
+	p.notices.warn(p.Events, claim, v1alpha1.ReasonShadowVolumeClaimMissing,
 		"%s lost ShadowVolumeClaim %s in namespace %s: it was created again for the data, which the provider retains.",
 		cluster.Name, handle.Claim, handle.Namespace)
 	return 0, nil

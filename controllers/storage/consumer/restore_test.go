@@ -120,7 +120,7 @@ func TestShadowVolumeClaimIsRestoredOnceItsProviderAnswers(t *testing.T) {
 
 func TestVolumeWithoutShadowVolumeClaimIsNotReady(t *testing.T) {
 	w := newWorld(t, withMilan(aged(stored("a", "ssd", "2Gi")), described(""), virtual(), userClaim(bound("a")))...)
-	v := NewVirtualVolumes(w.Config)
+	v := &VirtualVolumes{Config: w.Config}
 	ready := func() *metav1.Condition {
 		t.Helper()
 		if _, err := v.Reconcile(t.Context(), dataRequest); err != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -51,8 +52,9 @@ func Prepare(ctx context.Context, manager ctrl.Manager) error {
 	return nil
 }
 
-// SetUp adds the provisioner to a manager.
-func (p *Provisioner) SetUp(manager ctrl.Manager) error {
+// SetupWithManager adds the provisioner to a manager.
+func (p *Provisioner) SetupWithManager(manager ctrl.Manager) error {
+	p.refusals = flowcontrol.NewBackOff(minRefusalDelay, maxRefusalDelay)
 	waiting := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		return p.waiting(ctx)
 	})
@@ -180,9 +182,9 @@ func storageChanged() predicate.Predicate {
 	return kit.Changed(func(old, current client.Object) bool { return text(old) != text(current) })
 }
 
-// Published returns a cache of the objects that Capacity publishes in a namespace, and adds it to a manager. It does
+// NewPublished returns a cache of the objects that Capacity publishes in a namespace, and adds it to a manager. It does
 // not contain CSIStorageCapacity objects of other drivers.
-func Published(manager ctrl.Manager, namespace string) (cache.Cache, error) {
+func NewPublished(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	return kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&storagev1.CSIStorageCapacity{}: {
 			Namespaces: map[string]cache.Config{namespace: {}},
@@ -192,8 +194,8 @@ func Published(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	})
 }
 
-// SetUp adds the controller to a manager. published is the result of Published.
-func (c *Capacity) SetUp(manager ctrl.Manager, published cache.Cache) error {
+// SetupWithManager adds the controller to a manager.
+func (c *Capacity) SetupWithManager(manager ctrl.Manager) error {
 	once := func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: v1alpha1.StorageProvisioner}}}
 	}
@@ -206,13 +208,13 @@ func (c *Capacity) SetUp(manager ctrl.Manager, published cache.Cache) error {
 				_, isRemote, err := volume.HandleOf(object.(*corev1.PersistentVolume))
 				return isRemote && err == nil
 			}))).
-		WatchesRawSource(source.Kind[client.Object](published, &storagev1.CSIStorageCapacity{}, all)).
-		WatchesRawSource(source.Kind[client.Object](published, &storagev1.CSIDriver{}, all)).
+		WatchesRawSource(source.Kind[client.Object](c.Published, &storagev1.CSIStorageCapacity{}, all)).
+		WatchesRawSource(source.Kind[client.Object](c.Published, &storagev1.CSIDriver{}, all)).
 		Complete(c)
 }
 
-// SetUp adds the controller of virtual volumes to a manager.
-func (v *VirtualVolumes) SetUp(manager ctrl.Manager) error {
+// SetupWithManager adds the controller of virtual volumes to a manager.
+func (v *VirtualVolumes) SetupWithManager(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(VirtualVolumesName).
 		WithOptions(kit.Options(kit.PeerWorkers)).
 		For(&v1alpha1.VirtualVolume{}).
@@ -310,8 +312,8 @@ func conditionsChanged() predicate.Predicate {
 	return kit.Changed(func(old, current client.Object) bool { return reasons(old) != reasons(current) })
 }
 
-// SetUp adds the controller of expansions to a manager.
-func (e *Expander) SetUp(manager ctrl.Manager) error {
+// SetupWithManager adds the controller of expansions to a manager.
+func (e *Expander) SetupWithManager(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(ExpanderName).WithOptions(kit.Options(kit.PeerWorkers)).
 		Watches(&corev1.PersistentVolumeClaim{}, &handler.EnqueueRequestForObject{}).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claimOf)).
@@ -319,8 +321,8 @@ func (e *Expander) SetUp(manager ctrl.Manager) error {
 		Complete(e)
 }
 
-// SetUp adds the controller of releases to a manager.
-func (r *Releaser) SetUp(manager ctrl.Manager) error {
+// SetupWithManager adds the controller of releases to a manager.
+func (r *Releaser) SetupWithManager(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).Named(ReleaserName).WithOptions(kit.Options(kit.PeerWorkers)).
 		For(&corev1.PersistentVolume{}).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(volumeOf),

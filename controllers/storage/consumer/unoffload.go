@@ -21,15 +21,11 @@ import (
 
 // Unoffloader moves, deletes or retains data that a provider stores, when its namespace is no longer offloaded to the
 // provider or the peering ends. spec.volumes.onUnoffload of the NamespaceOffloading selects what happens to the data.
+// It implements the interfaces Volumes of packages offloading and peering.
 type Unoffloader struct {
 	*Config
 	notices   notices
 	obstacles obstacles
-}
-
-// NewUnoffloader returns an implementation of the interfaces Volumes in packages offloading and peering.
-func NewUnoffloader(config *Config) *Unoffloader {
-	return &Unoffloader{Config: config, notices: newNotices(config.Events)}
 }
 
 // Held returns, sorted, the names of the claims in a namespace whose data a provider stores. For a retained volume
@@ -174,11 +170,11 @@ func (u *Unoffloader) explain(
 		return
 	}
 	if policy == corev1.PersistentVolumeReclaimDelete {
-		u.notices.warn(&claim, ReasonVolumeDeleted,
+		u.notices.warn(u.Events, &claim, ReasonVolumeDeleted,
 			"The namespace is no longer offloaded to %s: the data of the claim on that cluster is deleted.", cluster)
 		return
 	}
-	u.notices.warn(&claim, ReasonVolumeLeftBehind,
+	u.notices.warn(u.Events, &claim, ReasonVolumeLeftBehind,
 		"The namespace is no longer offloaded to %s, which retains the data in its claim %s in namespace %s.",
 		cluster, handle.Claim, handle.Namespace)
 }

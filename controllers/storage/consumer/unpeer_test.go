@@ -59,7 +59,7 @@ func TestUnpeeringReleasesWhatTheOwnersOfDataSelected(t *testing.T) {
 			if test.change != nil {
 				change(w, "", "a", &corev1.PersistentVolume{}, test.change)
 			}
-			u, milan := NewUnoffloader(w.Config), get(w, "", "milan", &v1alpha1.ForeignCluster{})
+			u, milan := &Unoffloader{Config: w.Config}, get(w, "", "milan", &v1alpha1.ForeignCluster{})
 			listed, err := u.StoredBy(t.Context(), milan)
 			if err != nil || (len(listed) == 1) != (test.listed != "") {
 				t.Fatalf("listed %+v, %v", listed, err)
@@ -117,7 +117,7 @@ func TestDataThatCannotBeMovedIsReportedWithFieldAndRemedy(t *testing.T) {
 			}
 			w := newWorld(t, withMilan(virtual(), userClaim(bound("a")), stored("a", "ssd", "1Gi"), vvol)...)
 			w.refusal = test.refusal
-			u := NewUnoffloader(w.Config)
+			u := &Unoffloader{Config: w.Config}
 			if err := u.Release(t.Context(), offloadedWith(v1alpha1.UnoffloadMove), "milan"); err != nil {
 				t.Fatal(err)
 			}

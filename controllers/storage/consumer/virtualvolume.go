@@ -29,11 +29,6 @@ type VirtualVolumes struct {
 	notices notices
 }
 
-// NewVirtualVolumes returns the controller.
-func NewVirtualVolumes(config *Config) *VirtualVolumes {
-	return &VirtualVolumes{Config: config, notices: newNotices(config.Events)}
-}
-
 // Reconcile creates or deletes the VirtualVolume of one claim, or updates its status.
 func (v *VirtualVolumes) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	if request.Namespace == v.Namespace {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -23,7 +24,7 @@ import (
 func (w *world) describe(times int) {
 	w.t.Helper()
 	for range times {
-		if _, err := NewVirtualVolumes(w.Config).Reconcile(w.t.Context(), dataRequest); err != nil {
+		if _, err := (&VirtualVolumes{Config: w.Config}).Reconcile(w.t.Context(), dataRequest); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -241,7 +242,7 @@ func TestPodsAreWarnedOnceOfAClusterThatIsUnreachableExcludedOrCordoned(t *testi
 			if test.change != nil {
 				change(w, "", milanNode, &corev1.Node{}, test.change)
 			}
-			v := NewVirtualVolumes(w.Config)
+			v := &VirtualVolumes{Config: w.Config}
 			for range 4 {
 				if _, err := v.Reconcile(t.Context(), dataRequest); err != nil {
 					t.Fatal(err)
@@ -268,7 +269,7 @@ func TestExpansionGrowsTheProvidersVolumeFirst(t *testing.T) {
 	expand := func() {
 		t.Helper()
 		// Each reconcile has a new controller, as after a restart.
-		if _, err := NewExpander(w.Config).Reconcile(t.Context(), dataRequest); err != nil {
+		if _, err := (&Expander{Config: w.Config, Clock: clock.RealClock{}}).Reconcile(t.Context(), dataRequest); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -309,7 +310,7 @@ func TestExpansionThatFailsIsReportedWithTheReason(t *testing.T) {
 		kept.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionVolumeResized, Status: metav1.ConditionFalse,
 			Reason: "ResizeFailed", Message: "The disk is full."}}
 	})
-	e := NewExpander(w.Config)
+	e := &Expander{Config: w.Config, Clock: clock.RealClock{}}
 	for range 2 {
 		if _, err := e.Reconcile(t.Context(), dataRequest); err != nil {
 			t.Fatal(err)

@@ -48,8 +48,8 @@ type Peers interface {
 	Get(foreignCluster string) (*remote.Peer, bool)
 }
 
-// Config has the clients and settings of the controller.
-type Config struct {
+// Reconciler runs the moves of virtual volumes.
+type Reconciler struct {
 	// Client writes to the API server and reads from the caches of the manager.
 	Client client.Client
 	// Live reads from the API server, because decisions about a move need the current state.
@@ -60,23 +60,13 @@ type Config struct {
 	Peers Peers
 	// Logs returns the end of a mover's log. It may omit earlier lines; only the last report in the log is used.
 	Logs func(ctx context.Context, pod types.NamespacedName) (string, error)
-	// Image is the image of the movers, and PullPolicy their imagePullPolicy.
-	Image      string
-	PullPolicy corev1.PullPolicy
+	// Mover selects the image of the movers.
+	Mover Mover
 	// Account and AccountNamespace are the name and the namespace of this process's ServiceAccount.
 	Account, AccountNamespace string
 	Clock                     clock.PassiveClock
-}
 
-// Reconciler runs the moves of virtual volumes.
-type Reconciler struct {
-	Config
-	ends *ends
-}
-
-// New returns the controller.
-func New(config Config) *Reconciler {
-	return &Reconciler{Config: config, ends: newEnds(config.Clock)}
+	ends ends
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -86,7 +76,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		stepDelay, maxErrorDelay)
 	return builder.ControllerManagedBy(manager).Named(Name).
 		For(&v1alpha1.VirtualVolume{}).
-		Watches(&corev1.Pod{}, r.ends.handler()).
+		Watches(&corev1.Pod{}, r.ends.handler(r.Clock)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(marked)).
 		WithOptions(options).
 		Complete(r)

@@ -203,7 +203,7 @@ func TestPodThatWasDeletedByForceCountsAsRunning(t *testing.T) {
 	w.until(v1alpha1.MoveQuiescing)
 	w.reconcile()
 	pod := get(w, appName, &corev1.Pod{})
-	w.controller.ends.deleted(pod)
+	w.controller.ends.deleted(pod, w.kube.Clock.Now())
 	w.must(w.kube.Delete(t.Context(), pod))
 	w.settle()
 	w.unevicted = nil

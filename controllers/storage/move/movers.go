@@ -165,8 +165,8 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 		Affinity:                      spec.at.affinity(),
 		Tolerations:                   spec.at.tolerations(spec.role),
 		Containers: []corev1.Container{{
-			Name: "mover", Image: m.Image, ImagePullPolicy: m.PullPolicy, Args: args, SecurityContext: security,
-			Ports:     ports(spec.role),
+			Name: "mover", Image: m.Mover.Image, ImagePullPolicy: corev1.PullPolicy(m.Mover.PullPolicy),
+			Args: args, SecurityContext: security, Ports: ports(spec.role),
 			Resources: corev1.ResourceRequirements{Requests: volume.MoverRequests()},
 			ReadinessProbe: &corev1.Probe{
 				ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{mover.Program, mover.ModeReady}}},

@@ -39,9 +39,8 @@ const (
 // of a pod before it deletes the pod. A pod that was deleted by force has no final phase, and its containers may still
 // run.
 type ends struct {
-	clock clock.PassiveClock
-	mu    sync.Mutex
-	all   map[types.UID]end
+	mu  sync.Mutex
+	all map[types.UID]end
 	// missed is the time at which a pod was first found deleted although the watch did not report it, by UID.
 	missed map[types.UID]time.Time
 }
@@ -51,22 +50,20 @@ type end struct {
 	at       time.Time
 }
 
-func newEnds(clock clock.PassiveClock) *ends {
-	return &ends{clock: clock, all: map[types.UID]end{}, missed: map[types.UID]time.Time{}}
-}
-
-// deleted records whether a deleted pod had a final phase.
-func (e *ends) deleted(pod *corev1.Pod) {
+// deleted records whether a pod that was deleted at the time now had a final phase.
+func (e *ends) deleted(pod *corev1.Pod, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.clock.Now()
 	maps.DeleteFunc(e.all, func(_ types.UID, old end) bool { return now.Sub(old.at) > endsKept })
+	if e.all == nil {
+		e.all = map[types.UID]end{}
+	}
 	e.all[pod.UID] = end{reported: hasEnded(pod), at: now}
 }
 
 // of reports whether a deleted pod had a final phase. unseen is true if the watch has not reported the deletion within
 // endDelay after the first call for this pod, for example because this process did not run then.
-func (e *ends) of(pod types.UID) (reported, unseen bool) {
+func (e *ends) of(pod types.UID, now time.Time) (reported, unseen bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if last, ok := e.all[pod]; ok {
@@ -75,15 +72,18 @@ func (e *ends) of(pod types.UID) (reported, unseen bool) {
 	}
 	since, ok := e.missed[pod]
 	if !ok {
-		e.missed[pod] = e.clock.Now()
+		if e.missed == nil {
+			e.missed = map[types.UID]time.Time{}
+		}
+		e.missed[pod] = now
 		return false, false
 	}
-	return false, e.clock.Since(since) >= endDelay
+	return false, now.Sub(since) >= endDelay
 }
 
 // handler returns an event handler that records deleted pods and enqueues the virtual volumes of pods with a scheduling
 // gate, so that settle removes it if no move runs.
-func (e *ends) handler() handler.EventHandler {
+func (e *ends) handler(clock clock.PassiveClock) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(object client.Object, q queue) {
 		if pod, ok := object.(*corev1.Pod); ok && isGated(pod) {
@@ -97,7 +97,7 @@ func (e *ends) handler() handler.EventHandler {
 		UpdateFunc: func(_ context.Context, event event.UpdateEvent, q queue) { enqueue(event.ObjectNew, q) },
 		DeleteFunc: func(_ context.Context, event event.DeleteEvent, _ queue) {
 			if pod, ok := event.Object.(*corev1.Pod); ok && len(kit.ClaimsOf(pod)) > 0 && !event.DeleteStateUnknown {
-				e.deleted(pod)
+				e.deleted(pod, clock.Now())
 			}
 		},
 	}
@@ -202,7 +202,7 @@ func (m *move) deletedPodEnded(ctx context.Context, uid types.UID, user User) (b
 	if m.progress.Source.ClusterName != "" {
 		return true, nil
 	}
-	reported, unseen := m.ends.of(uid)
+	reported, unseen := m.ends.of(uid, m.Clock.Now())
 	if reported {
 		return true, nil
 	}

@@ -130,12 +130,13 @@ func (w *world) volume(name string, claim types.NamespacedName, uid types.UID) *
 
 // restart starts a new process of the controller, without state in memory.
 func (w *world) restart() {
-	w.controller = New(Config{
+	w.controller = &Reconciler{
 		Client: interceptor.NewClient(w.kube.Controller, interceptor.Funcs{Create: w.create, SubResourceCreate: w.evict}),
-		Live:   w.kube, Events: w.kube.Events, Clock: w.kube.Clock, Peers: peers{w}, Image: "liqo.io/federation-mover:dev",
+		Live:   w.kube, Events: w.kube.Events, Clock: w.kube.Clock, Peers: peers{w},
+		Mover:   Mover{Image: "liqo.io/federation-mover:dev"},
 		Account: "federation-controller-manager", AccountNamespace: "liqo",
 		Logs: func(context.Context, types.NamespacedName) (string, error) { return w.log, nil },
-	})
+	}
 }
 
 // fault returns the errors in refused and unevicted, and the errors of authorize. It ends the process after the write
@@ -189,7 +190,7 @@ func (w *world) evict(
 	}
 	pod := o.(*corev1.Pod).DeepCopy()
 	pod.Status.Phase = corev1.PodFailed
-	w.controller.ends.deleted(pod)
+	w.controller.ends.deleted(pod, w.kube.Clock.Now())
 	return nil
 }
 

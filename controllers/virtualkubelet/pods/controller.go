@@ -12,18 +12,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/virtualkubelet/queue"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
@@ -56,8 +53,7 @@ const (
 	// kubelet.
 	movesPerSecond = 50
 
-	firstRetry, lastRetry = 100 * time.Millisecond, 30 * time.Second
-	podWorkers            = 16
+	podWorkers = 16
 )
 
 // NewWarnings returns the rate limit for warnings of the provider that a virtual kubelet records on local objects.
@@ -117,7 +113,7 @@ type Config struct {
 // the statuses of these pods.
 type Controller struct {
 	Config
-	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	queue  *queue.Controller[cache.ObjectName]
 	states states
 	// refusedAccounts has the service accounts for which the local API server refused to issue a token within
 	// accountPause.
@@ -134,46 +130,20 @@ type Controller struct {
 
 // New returns a controller, which starts with Run.
 func New(config Config) *Controller {
-	return &Controller{Config: config, queue: newQueue(), moves: rate.NewLimiter(movesPerSecond, 1)}
+	c := &Controller{Config: config, moves: rate.NewLimiter(movesPerSecond, 1)}
+	c.queue = c.newQueue()
+	return c
 }
 
-func newQueue() workqueue.TypedRateLimitingInterface[cache.ObjectName] {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](firstRetry, lastRetry),
-		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "pods"})
+func (c *Controller) newQueue() *queue.Controller[cache.ObjectName] {
+	return queue.New("pods", podWorkers, func(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+		// reconcile enqueues the pod again itself, also if it fails.
+		return 0, c.reconcile(ctx, key)
+	})
 }
 
 // Run reconciles the enqueued pods until the context ends, and returns after the last worker.
-func (c *Controller) Run(ctx context.Context) {
-	var workers wait.Group
-	for range podWorkers {
-		workers.StartWithContext(ctx, func(ctx context.Context) {
-			for c.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	c.queue.ShutDown()
-	workers.Wait()
-}
-
-func (c *Controller) next(ctx context.Context) bool {
-	key, quit := c.queue.Get()
-	if quit {
-		return false
-	}
-	defer c.queue.Done(key)
-	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", key))
-	if err := c.reconcile(ctx, key); err != nil {
-		if ctx.Err() == nil {
-			utilruntime.HandleErrorWithContext(ctx, err, "Reconciling a pod failed, retrying")
-		}
-		c.queue.AddRateLimited(key)
-		return true
-	}
-	c.queue.Forget(key)
-	return true
-}
+func (c *Controller) Run(ctx context.Context) { c.queue.Run(ctx) }
 
 // Events returns the callbacks for changes in remote namespaces.
 func (c *Controller) Events() remotens.Events {

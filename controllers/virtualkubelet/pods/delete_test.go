@@ -76,7 +76,8 @@ func TestPodIsRemovedWhoseShadowPodWasNeverObserved(t *testing.T) {
 		Clock:     clock.RealClock{},
 		Patch:     func() *v1alpha1.OffloadingPatch { return nil },
 		Reachable: func() bool { return true },
-	}, queue: newQueue()}
+	}}
+	c.queue = c.newQueue()
 	defer c.queue.ShutDown()
 	key := cache.MetaObjectToName(pod)
 	if err := c.create(t.Context(), key, pod, watched); err != nil {
@@ -377,7 +378,7 @@ func TestPodStaysWhileItsRemoteNamespaceIsInUse(t *testing.T) {
 func TestUnreachableProviderIsNoticedWhileItEndsAPod(t *testing.T) {
 	s, going := cutOff(t)
 	ticking := clocktesting.NewFakeClock(time.Now())
-	s.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
+	s.queue.TypedRateLimitingInterface = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName](),
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Clock: ticking},
 	)
@@ -390,7 +391,7 @@ func TestUnreachableProviderIsNoticedWhileItEndsAPod(t *testing.T) {
 	}
 	answers = false
 	ticking.Step(leavingCheck)
-	s.next(t.Context())
+	s.queue.Next(t.Context())
 	if _, err := s.Local.CoreV1().Pods("demo").Get(
 		t.Context(), "web", metav1.GetOptions{},
 	); !apierrors.IsNotFound(err) {
@@ -424,7 +425,7 @@ func TestLeftPodsAreDeletedWhenTheProviderIsBack(t *testing.T) {
 			if s.queue.Len() != 1 {
 				t.Fatalf("%d pods are enqueued", s.queue.Len())
 			}
-			s.next(t.Context())
+			s.queue.Next(t.Context())
 			if requested := s.shadowsDeleted(); len(requested) != 1 {
 				t.Errorf("deletions of shadow pods with the grace periods %v", requested)
 			}

@@ -21,7 +21,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/component-base/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -58,9 +57,6 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 		err := answer(action.GetVerb())
 		return err != nil, nil, err
 	})
-	// The fake queue has no delays.
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-	t.Cleanup(queue.ShutDown)
 	s.Controller = &Controller{Config: Config{
 		NodeName: "liqo-milan",
 		Provider: "milan",
@@ -73,7 +69,9 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 		Metrics:  own,
 		Clock:    clocktesting.NewFakePassiveClock(metav1.Now().Time),
 		Patch:    func() *v1alpha1.OffloadingPatch { return nil },
-	}, queue: queue, moves: rate.NewLimiter(movesPerSecond, 1)}
+	}, moves: rate.NewLimiter(movesPerSecond, 1)}
+	s.queue = s.newQueue()
+	t.Cleanup(s.queue.ShutDown)
 	s.remoteNamespace = &remotens.Namespace{
 		Local:   "demo",
 		Remote:  "demo-rome",

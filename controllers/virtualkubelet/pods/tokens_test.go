@@ -118,7 +118,8 @@ func newKeeper(t *testing.T) *keeper {
 		Patch:    func() *v1alpha1.OffloadingPatch { return nil },
 		NodeName: "liqo-milan", Provider: "milan", To: to, Local: local, Remote: remotens.Clients{Core: k.provider},
 		Recorder: k.events, Metrics: own, Clock: k.clock, APIAccessAllowed: func() bool { return k.allowed },
-	}, queue: newQueue()}
+	}}
+	k.queue = k.newQueue()
 	t.Cleanup(k.queue.ShutDown)
 	return k
 }

@@ -20,7 +20,7 @@ import (
 
 const (
 	// A failed key is retried after minDelay. The delay doubles with each failure, up to maxDelay.
-	minDelay = 50 * time.Millisecond
+	minDelay = 100 * time.Millisecond
 	maxDelay = 30 * time.Second
 	// timeout is the timeout of a reconcile, with all its requests to the local cluster and to the provider.
 	timeout = time.Minute
@@ -32,10 +32,11 @@ type Reconcile[K comparable] func(ctx context.Context, key K) (time.Duration, er
 
 // Controller reconciles the keys that Add and AddAfter enqueue.
 type Controller[K comparable] struct {
+	// TypedRateLimitingInterface is the queue. Tests read it, or replace it with one that has a fake clock.
+	workqueue.TypedRateLimitingInterface[K]
 	name      string
 	workers   int
 	reconcile Reconcile[K]
-	queue     workqueue.TypedRateLimitingInterface[K]
 }
 
 // New returns a controller, which starts with Run. The name appears in logs and metrics.
@@ -44,17 +45,11 @@ func New[K comparable](name string, workers int, reconcile Reconcile[K]) *Contro
 		name:      name,
 		workers:   workers,
 		reconcile: reconcile,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[K](minDelay, maxDelay),
 			workqueue.TypedRateLimitingQueueConfig[K]{Name: name}),
 	}
 }
-
-// Add enqueues a key.
-func (c *Controller[K]) Add(key K) { c.queue.Add(key) }
-
-// AddAfter enqueues a key after a delay. Further calls with the same key within the delay are merged.
-func (c *Controller[K]) AddAfter(key K, after time.Duration) { c.queue.AddAfter(key, after) }
 
 // Run reconciles enqueued keys until the context ends, and returns after the last worker.
 func (c *Controller[K]) Run(ctx context.Context) {
@@ -66,12 +61,12 @@ func (c *Controller[K]) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range c.workers {
 		workers.Go(func() {
-			for c.next(ctx) {
+			for c.Next(ctx) {
 			}
 		})
 	}
 	<-ctx.Done()
-	c.queue.ShutDown()
+	c.ShutDown()
 	workers.Wait()
 }
 
@@ -81,12 +76,14 @@ func (c *Controller[K]) reconcileWithin(ctx context.Context, key K) (time.Durati
 	return c.reconcile(ctx, key)
 }
 
-func (c *Controller[K]) next(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
+// Next waits for an enqueued key and reconciles it. It reports whether the queue was open. Run calls it; tests may call
+// it instead of Run.
+func (c *Controller[K]) Next(ctx context.Context) bool {
+	key, shutdown := c.Get()
 	if shutdown {
 		return false
 	}
-	defer c.queue.Done(key)
+	defer c.Done(key)
 
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "key", fmt.Sprint(key))
 	start := time.Now()
@@ -94,18 +91,18 @@ func (c *Controller[K]) next(ctx context.Context) bool {
 	metrics.ObserveReconcile(c.name, time.Since(start), err)
 	switch {
 	case err == nil:
-		c.queue.Forget(key)
+		c.Forget(key)
 		if after > 0 {
-			c.queue.AddAfter(key, after)
+			c.AddAfter(key, after)
 		}
 	case ctx.Err() != nil:
 	case apierrors.IsConflict(err):
 		// Another client updated the object first; its update reaches the cache soon.
 		logger.V(4).Info("Reconciling again after a conflict", "reason", err.Error())
-		c.queue.AddRateLimited(key)
+		c.AddRateLimited(key)
 	default:
-		logger.Error(err, "Reconciling failed, retrying", "failures", c.queue.NumRequeues(key)+1)
-		c.queue.AddRateLimited(key)
+		logger.Error(err, "Reconciling failed, retrying", "failures", c.NumRequeues(key)+1)
+		c.AddRateLimited(key)
 	}
 	return true
 }

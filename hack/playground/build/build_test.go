@@ -69,6 +69,20 @@ func TestClustersBuildOnlyTheProgramsThatTheyRun(t *testing.T) {
 	}
 }
 
+func TestProgramsAreBuiltInTheOrderInWhichClustersNeedThem(t *testing.T) {
+	programs := OfClusters(true, true)
+	last := -1
+	for _, name := range []string{
+		"nodeinit", "etcd", "kube-apiserver", "kubelet", "containerd", "bridge", kubeRouter, "coredns", kwok, "helm",
+	} {
+		at := slices.Index(programs, name)
+		if at <= last {
+			t.Errorf("%s is at position %d of %v", name, at, programs)
+		}
+		last = at
+	}
+}
+
 func TestOutputName(t *testing.T) {
 	got := map[string]string{}
 	for _, pkg := range []string{"k8s.io/kubernetes/cmd/kubectl", "go.etcd.io/etcd/server/v3", "example.org/vault"} {

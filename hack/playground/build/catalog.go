@@ -7,7 +7,8 @@ package build
 
 import (
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -35,17 +36,27 @@ type tool struct {
 	ldflags string
 }
 
+// catalog returns the programs in the order in which up needs them, and so in the order in which they are built: the
+// nodes, the control plane, containers and their network, add-ons, and programs of single tests. Programs of one module
+// are sorted by name, because one command builds them.
 func catalog() []tool {
 	const containerd = "github.com/containerd/containerd/v2"
 	const cni = "github.com/containernetworking/plugins"
 	const kubeRouterModule = "github.com/cloudnativelabs/kube-router/v2"
 	var tools []tool
 	add := func(t tool, pkgs map[string]string) {
-		for name, pkg := range pkgs {
-			t.name, t.pkg = name, pkg
+		for _, name := range slices.Sorted(maps.Keys(pkgs)) {
+			t.name, t.pkg = name, pkgs[name]
 			tools = append(tools, t)
 		}
 	}
+	add(tool{version: ownVersion},
+		map[string]string{
+			"nodeinit":          "liqo.io/federation/hack/playground/nodeinit",
+			"local-provisioner": "liqo.io/federation/hack/playground/volumes",
+		})
+	add(tool{module: "modules/kubernetes", version: etcdVersion},
+		map[string]string{"etcd": "go.etcd.io/etcd/server/v3"})
 	add(tool{module: "modules/kubernetes", version: kubernetesVersion,
 		ldflags: "-X k8s.io/component-base/version.gitVersion=" + kubernetesVersion},
 		map[string]string{
@@ -57,8 +68,6 @@ func catalog() []tool {
 			"kubectl":                 "k8s.io/kubernetes/cmd/kubectl",
 			"kubelet":                 "k8s.io/kubernetes/cmd/kubelet",
 		})
-	add(tool{module: "modules/kubernetes", version: etcdVersion},
-		map[string]string{"etcd": "go.etcd.io/etcd/server/v3"})
 	add(tool{module: "modules/containerd", version: containerdVersion, tags: "no_btrfs no_devmapper no_zfs",
 		ldflags: "-X " + containerd + "/version.Version=" + containerdVersion},
 		map[string]string{
@@ -74,25 +83,19 @@ func catalog() []tool {
 			"loopback":   cni + "/plugins/main/loopback",
 			"portmap":    cni + "/plugins/meta/portmap",
 		})
-	add(tool{module: "modules/coredns", version: corednsVersion},
-		map[string]string{"coredns": "liqo.io/federation/hack/playground/modules/coredns"})
-	add(tool{module: "modules/helm", version: helmVersion,
-		ldflags: "-X helm.sh/helm/v3/internal/version.version=" + helmVersion},
-		map[string]string{"helm": "helm.sh/helm/v3/cmd/helm"})
-	add(tool{module: "modules/kwok", version: kwokVersion,
-		ldflags: "-X sigs.k8s.io/kwok/pkg/consts.Version=" + kwokVersion},
-		map[string]string{kwok: "sigs.k8s.io/kwok/cmd/kwok"})
 	add(tool{module: "modules/kube-router", version: kubeRouterVersion,
 		ldflags: "-X " + kubeRouterModule + "/pkg/version.Version=" + kubeRouterVersion},
 		map[string]string{kubeRouter: kubeRouterModule + "/cmd/kube-router"})
+	add(tool{module: "modules/coredns", version: corednsVersion},
+		map[string]string{"coredns": "liqo.io/federation/hack/playground/modules/coredns"})
+	add(tool{module: "modules/kwok", version: kwokVersion,
+		ldflags: "-X sigs.k8s.io/kwok/pkg/consts.Version=" + kwokVersion},
+		map[string]string{kwok: "sigs.k8s.io/kwok/cmd/kwok"})
+	add(tool{module: "modules/helm", version: helmVersion,
+		ldflags: "-X helm.sh/helm/v3/internal/version.version=" + helmVersion},
+		map[string]string{"helm": "helm.sh/helm/v3/cmd/helm"})
 	add(tool{module: "modules/metrics-server", version: metricsVersion},
 		map[string]string{metricsServer: "sigs.k8s.io/metrics-server/cmd/metrics-server"})
-	add(tool{version: ownVersion},
-		map[string]string{
-			"nodeinit":          "liqo.io/federation/hack/playground/nodeinit",
-			"local-provisioner": "liqo.io/federation/hack/playground/volumes",
-		})
-	sort.Slice(tools, func(a, b int) bool { return tools[a].name < tools[b].name })
 	return tools
 }
 
@@ -125,6 +128,7 @@ func selectTools(names []string) ([]tool, error) {
 		byName[t.name] = t
 		known = append(known, t.name)
 	}
+	slices.Sort(known)
 	var selected []tool
 	for _, name := range names {
 		t, ok := byName[name]

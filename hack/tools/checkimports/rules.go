@@ -83,7 +83,8 @@ var layers = []struct {
 		"controllers/leader", "controllers/remote", "controllers/virtualkubelet/translate",
 	}, pure...)},
 	{"controllers/virtualkubelet/pods", append([]string{
-		"controllers/remote", "controllers/virtualkubelet/remotens", "controllers/virtualkubelet/translate", "generated",
+		"controllers/remote", "controllers/virtualkubelet/queue", "controllers/virtualkubelet/remotens",
+		"controllers/virtualkubelet/translate", "generated",
 	}, pure...)},
 	{"controllers/virtualkubelet/mirror", append([]string{
 		"controllers/mcs", "controllers/remote", "controllers/virtualkubelet/queue", "controllers/virtualkubelet/remotens",

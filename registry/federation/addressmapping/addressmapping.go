@@ -19,7 +19,6 @@ import (
 	"liqo.io/federation/registry/federation/reservation/addressrange"
 	"liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/registry/federation/strategy"
 )
 
 var kind = resource.Kind[*federation.AddressMapping, federation.AddressMappingSpec, struct{}]{
@@ -80,7 +79,7 @@ func New(
 
 // Strategy is the strategy of AddressMappings. Only the ports in their spec can be updated, and they have no status.
 type Strategy struct {
-	strategy.Strategy[*federation.AddressMapping, federation.AddressMappingSpec, struct{}]
+	resource.Strategy[*federation.AddressMapping, federation.AddressMappingSpec, struct{}]
 }
 
 // PrepareForUpdate keeps the allocated range if the update has none. This allows a client to apply again the manifest

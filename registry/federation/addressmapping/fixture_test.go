@@ -8,25 +8,20 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/apis/federation/install"
-	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/reservation/addressrange"
 	"liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/test/etcd"
+	"liqo.io/federation/test/registrytest"
 )
 
 const (
@@ -44,9 +39,7 @@ type server struct {
 
 func start(t testing.TB, endpoint string, alone bool) *server {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	install.Install(scheme)
-	options := etcd.NewOptions(endpoint, serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
+	scheme, options := registrytest.Options(endpoint)
 	s := &server{}
 	var err error
 	if s.addresses, err = addressrange.Open(options, alone); err != nil {
@@ -59,21 +52,9 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 	if s.mappings, err = New(scheme, options, s.addresses); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	group.Go(func() { s.addresses.Run(ctx, s.mappings) })
-	group.Go(func() { s.addresses.Report(ctx, s.pools, status) })
-	s.stop = sync.OnceFunc(func() {
-		cancel()
-		group.Wait()
-		s.mappings.Destroy()
-		s.pools.Destroy()
-		s.addresses.Close()
-	})
-	t.Cleanup(s.stop)
-	if err := s.addresses.WaitForObjects(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.stop = registrytest.Run(t, s.addresses, []interface{ Destroy() }{s.mappings, s.pools},
+		func(ctx context.Context) { s.addresses.Run(ctx, s.mappings) },
+		func(ctx context.Context) { s.addresses.Report(ctx, s.pools, status) })
 	return s
 }
 

@@ -14,7 +14,6 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/registry/federation/strategy"
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
@@ -31,7 +30,7 @@ func Kind(trust federation.PeeringTrust, plans plan.Reader) kind {
 			return &obj.Spec, &obj.Status
 		},
 		Prepare: func(obj *federation.ForeignCluster) {
-			strategy.Hold(obj)
+			resource.Hold(obj)
 			obj.Spec.Trust = cmp.Or(obj.Spec.Trust, trust)
 		},
 		PrepareUpdate: func(obj, old *federation.ForeignCluster) {

@@ -15,7 +15,6 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/registry/federation/strategy"
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
@@ -33,7 +32,7 @@ func Kind(plans plan.Reader) kind {
 			*federation.NamespaceOffloadingStatus) {
 			return &obj.Spec, &obj.Status
 		},
-		Prepare:              strategy.Hold[*federation.NamespaceOffloading],
+		Prepare:              resource.Hold[*federation.NamespaceOffloading],
 		Validate:             validation.ValidateNamespaceOffloading,
 		ValidateUpdate:       validation.ValidateNamespaceOffloadingUpdate,
 		ValidateStatusUpdate: validation.ValidateNamespaceOffloadingStatusUpdate,

@@ -15,11 +15,11 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/reservation/ledger"
-	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/resource"
 )
 
 // creation is an API request that may create an object or increase what an object requests.
-type creation[P strategy.Object, Q, T any, S ledger.Sum[S, T]] struct {
+type creation[P resource.Object, Q, T any, S ledger.Sum[S, T]] struct {
 	*ledger.Creation[Q, T, S]
 	kind       *Kind[P, Q]
 	consumer   string

@@ -31,8 +31,8 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/registry/federation/reservation/ledger"
+	"liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/registry/federation/strategy"
 )
 
 // ConsumerOf returns the name of the ForeignCluster of the consumer that a remote namespace belongs to. remote is false
@@ -41,7 +41,7 @@ type ConsumerOf func(ctx context.Context, namespace string) (consumer string, re
 
 // Kind defines how objects of type P reserve quota in a ledger. Q is the type of the amount that an object requests,
 // for example a list of resources.
-type Kind[P strategy.Object, Q any] struct {
+type Kind[P resource.Object, Q any] struct {
 	// Resource is the plural name of the kind in the API.
 	Resource string
 	// Consumer returns a pointer to the status field with the consumer whose quota an object uses.
@@ -57,7 +57,7 @@ type Kind[P strategy.Object, Q any] struct {
 
 // REST serves objects of one kind. It reserves quota for an object after all other checks have admitted the object, and
 // before it is stored.
-type REST[P strategy.Object, Q, T any, S ledger.Sum[S, T]] struct {
+type REST[P resource.Object, Q, T any, S ledger.Sum[S, T]] struct {
 	*store.REST
 	// ConsumerOf returns the consumer whose quota the objects of a namespace use.
 	ConsumerOf ConsumerOf
@@ -67,7 +67,7 @@ type REST[P strategy.Object, Q, T any, S ledger.Sum[S, T]] struct {
 }
 
 // New returns a REST that stores objects in objects and their status in status, and reserves quota in ledgers.
-func New[P strategy.Object, Q, T any, S ledger.Sum[S, T]](kind Kind[P, Q], objects *store.REST,
+func New[P resource.Object, Q, T any, S ledger.Sum[S, T]](kind Kind[P, Q], objects *store.REST,
 	status *store.StatusREST,
 	ledgers *ledger.Ledgers[Q, T, S], consumerOf ConsumerOf,
 ) *REST[P, Q, T, S] {

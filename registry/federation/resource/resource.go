@@ -3,6 +3,9 @@
 
 // Package resource defines kinds of the API: names, scope, validation, columns, field selectors and limits. Kinds
 // without special behaviour are defined in this package. Any other kind has its own package in the parent directory.
+//
+// The strategy of every kind implements the creation and update of objects: a request for an object cannot change its
+// status, and a request for the status changes nothing else.
 package resource
 
 import (
@@ -15,11 +18,10 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/registry/federation/strategy"
 )
 
 // Kind defines one kind of the API. P is a pointer to the object type, S is its spec and U its status.
-type Kind[P strategy.Object, S, U any] struct {
+type Kind[P Object, S, U any] struct {
 	// Resource is the plural name and Singular the singular name in the API. ShortNames are further names that kubectl
 	// accepts.
 	Resource, Singular string
@@ -35,14 +37,15 @@ type Kind[P strategy.Object, S, U any] struct {
 	Prepare func(obj P)
 	// PrepareUpdate sets defaults of an updated object before its validation. Nil sets none.
 	PrepareUpdate func(obj, old P)
-	// Validate returns the errors of a new object, ValidateUpdate of an updated object, and ValidateStatusUpdate of an
-	// updated status. ValidateStatusUpdate is nil for a kind without status.
+	// Validate returns the errors of a new object, ValidateUpdate of an updated object, including forbidden changes, and
+	// ValidateStatusUpdate of an updated status. ValidateStatusUpdate is nil for a kind without status.
 	Validate                             func(obj P) field.ErrorList
 	ValidateUpdate, ValidateStatusUpdate func(obj, old P) field.ErrorList
-	// Warnings returns warnings that depend only on the object. Nil returns none.
+	// Warnings returns warnings about valid but unusual values, which depend only on the object. Nil returns none.
 	Warnings func(obj P) []string
 	// Surroundings returns warnings about a new spec that depend on other objects of this cluster; old is nil for a new
-	// object. Nil returns none.
+	// object. If another object cannot be read, the warning is omitted, because the request must not fail. Nil returns
+	// none.
 	Surroundings func(ctx context.Context, obj, old P) []string
 	// DeletionWarnings returns warnings about the deletion of an object. Nil returns none.
 	DeletionWarnings func(ctx context.Context, obj runtime.Object) []string
@@ -63,21 +66,6 @@ type Kind[P strategy.Object, S, U any] struct {
 	// Dependent describes, in an error, the dependent that the deletion of an object must not orphan, for example "the pod
 	// of a shadow pod". If it is empty, deletions may orphan dependents.
 	Dependent string
-}
-
-// Strategy returns the strategy of the kind. The types of the kind must be registered with typer.
-func (k Kind[P, S, U]) Strategy(typer runtime.ObjectTyper) strategy.Strategy[P, S, U] {
-	return strategy.New(typer, strategy.Kind[P, S, U]{
-		Namespaced:           k.Namespaced,
-		Parts:                k.Parts,
-		Prepare:              k.Prepare,
-		PrepareUpdate:        k.PrepareUpdate,
-		Validate:             k.Validate,
-		ValidateUpdate:       k.ValidateUpdate,
-		ValidateStatusUpdate: k.ValidateStatusUpdate,
-		Warnings:             k.Warnings,
-		Surroundings:         k.Surroundings,
-	})
 }
 
 // Storage returns the storage of the kind and of its status. It fails if the etcd storage cannot be configured.

@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/registry/federation/reservation"
 	"liqo.io/federation/registry/federation/reservation/podquota"
-	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/resource"
 )
 
 // attributed extends Strategy by quota usage. It writes the consumer into the status of a new shadow pod, because the
@@ -75,7 +75,7 @@ func dropManagers(pod, before *federation.ShadowPod) {
 // attributedStatus is the strategy of the status of ShadowPods. It drops managed fields for the same reasons as
 // attributed.
 type attributedStatus struct {
-	strategy.StatusStrategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
+	resource.StatusStrategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
 }
 
 // PrepareForUpdate discards the requested changes of all fields except the status, and drops managed fields.

@@ -7,26 +7,21 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/apis/federation/install"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/registry/federation/reservation/podquota"
-	kinds "liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/test/etcd"
+	"liqo.io/federation/test/registrytest"
 )
 
 // remotes has the consumer of each remote namespace. Namespace unlabelled has no label that names its consumer.
@@ -51,19 +46,16 @@ func limitsOf(_ context.Context, consumer string) (*v1alpha1.PodPolicy, error) {
 
 // server is an API server in a test. Several may use the same etcd.
 type server struct {
-	pods         *REST
-	status       *store.StatusREST
-	offers       *store.REST
-	offersStatus *store.StatusREST
-	quotas       *podquota.Quotas
-	stop         func()
+	pods   *REST
+	status *store.StatusREST
+	offers registrytest.Offers
+	quotas *podquota.Quotas
+	stop   func()
 }
 
 func start(t testing.TB, endpoint string, alone bool) *server {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	install.Install(scheme)
-	options := etcd.NewOptions(endpoint, serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
+	scheme, options := registrytest.Options(endpoint)
 	s := &server{}
 	var err error
 	if s.quotas, err = podquota.Open(options, alone); err != nil {
@@ -72,34 +64,9 @@ func start(t testing.TB, endpoint string, alone bool) *server {
 	if s.pods, s.status, err = New(s.quotas, consumerOf, limitsOf)(scheme, options); err != nil {
 		t.Fatal(err)
 	}
-	if s.offers, s.offersStatus, err = kinds.ResourceOffers.Storage(scheme, options); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var group sync.WaitGroup
-		group.Go(func() { s.quotas.Run(ctx, s.pods) })
-		group.Go(func() { s.pods.Tend(ctx) })
-		group.Wait()
-	}()
-	var stopped bool
-	s.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		<-done
-		s.pods.Destroy()
-		s.offers.Destroy()
-		s.quotas.Close()
-	}
-	t.Cleanup(s.stop)
-	if err := s.quotas.WaitForObjects(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.offers = registrytest.NewOffers(t, scheme, options)
+	s.stop = registrytest.Run(t, s.quotas, []interface{ Destroy() }{s.pods, s.offers},
+		func(ctx context.Context) { s.quotas.Run(ctx, s.pods) }, s.pods.Tend)
 	return s
 }
 
@@ -118,43 +85,7 @@ func amounts(pairs ...string) corev1.ResourceList {
 // offer creates a ResourceOffer that the consumer has accepted.
 func (s *server) offer(t testing.TB, consumer, name string, resources corev1.ResourceList) {
 	t.Helper()
-	ctx := in(t.Context(), naming.TenantNamespace(consumer))
-	_, err := s.offers.Create(ctx, &federation.ResourceOffer{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: naming.TenantNamespace(consumer)},
-		Spec:       federation.ResourceOfferSpec{ClusterID: "6c2a3f0e-1b7d-4f57-9a52-0a9f4f1f0c11", Resources: resources},
-	}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.answer(t, consumer, name, federation.NegotiationAccepted)
-}
-
-// answer writes the phase of a ResourceOffer, as the consumer does.
-func (s *server) answer(t testing.TB, consumer, name string, phase federation.NegotiationPhase) {
-	t.Helper()
-	_, _, err := s.offersStatus.Update(in(t.Context(), naming.TenantNamespace(consumer)), name,
-		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-			changed := old.DeepCopyObject().(*federation.ResourceOffer)
-			changed.Status.Phase = phase
-			return changed, nil
-		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// changeOffer updates the spec of a ResourceOffer.
-func (s *server) changeOffer(t testing.TB, consumer, name string, change func(*federation.ResourceOffer)) {
-	t.Helper()
-	_, _, err := s.offers.Update(in(t.Context(), naming.TenantNamespace(consumer)), name,
-		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-			changed := old.DeepCopyObject().(*federation.ResourceOffer)
-			change(changed)
-			return changed, nil
-		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.offers.Accepted(t, consumer, name, federation.ResourceOfferSpec{Resources: resources})
 }
 
 func shadowPod(namespace, name string, requests corev1.ResourceList) *federation.ShadowPod {

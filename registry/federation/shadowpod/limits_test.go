@@ -80,7 +80,7 @@ func TestPodsOfAConsumerAreWithinItsLimits(t *testing.T) {
 					t.Fatal(err)
 				}
 				if test.phase != "" {
-					s.answer(t, "siena", "rome", test.phase)
+					s.offers.Answer(t, "siena", "rome", test.phase)
 				}
 				_, _, err = s.pods.Update(ctx, test.name, rest.DefaultUpdatedObjectInfo(nil,
 					func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {

@@ -167,7 +167,7 @@ func TestLoweredQuotaDeletesNothingAndAdmitsNothing(t *testing.T) {
 	for i := range 4 {
 		s.mustCreate(t, "web", named("a", i), amounts("cpu", "1"))
 	}
-	s.changeOffer(t, "milan", "rome", func(o *federation.ResourceOffer) {
+	s.offers.Change(t, "milan", "rome", func(o *federation.ResourceOffer) {
 		o.Spec.Resources = amounts("pods", "5", "cpu", "2")
 	})
 	s.mustRefuse(t, "web", "b", amounts("cpu", "100m"), "100m requested, 4 of 2 granted used, 0 left")
@@ -178,7 +178,7 @@ func TestLoweredQuotaDeletesNothingAndAdmitsNothing(t *testing.T) {
 		}
 	}
 	s.mustCreate(t, "web", "b", amounts("cpu", "1"))
-	s.changeOffer(t, "milan", "rome", func(o *federation.ResourceOffer) { o.Spec.Withdrawn = true })
+	s.offers.Change(t, "milan", "rome", func(o *federation.ResourceOffer) { o.Spec.Withdrawn = true })
 	s.mustRefuse(t, "web", "c", nil, "0 granted used")
 	if n := len(s.live(t)); n != 3 {
 		t.Errorf("got %d shadow pods, want 3", n)

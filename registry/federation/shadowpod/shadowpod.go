@@ -17,7 +17,6 @@ import (
 	"liqo.io/federation/registry/federation/reservation/podquota"
 	"liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/registry/federation/strategy"
 )
 
 var kind = resource.Kind[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]{
@@ -28,7 +27,7 @@ var kind = resource.Kind[*federation.ShadowPod, federation.ShadowPodSpec, federa
 	Parts: func(obj *federation.ShadowPod) (*federation.ShadowPodSpec, *federation.ShadowPodStatus) {
 		return &obj.Spec, &obj.Status
 	},
-	Prepare:              strategy.Hold[*federation.ShadowPod],
+	Prepare:              resource.Hold[*federation.ShadowPod],
 	Validate:             validation.ValidateShadowPod,
 	ValidateUpdate:       validation.ValidateShadowPodUpdate,
 	ValidateStatusUpdate: validation.ValidateShadowPodStatusUpdate,

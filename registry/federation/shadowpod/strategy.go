@@ -14,14 +14,14 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/resource"
 )
 
 // longestGrace is the maximum grace period of a deletion, in seconds. With a longer one, deletionTimestamp might not be
 // a valid date.
 const longestGrace = math.MaxInt32
 
-type base = strategy.Strategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
+type base = resource.Strategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
 
 // Strategy is the strategy of ShadowPods. Like the deletion of a pod, their deletion has a grace period. The
 // controllers delete the remote pod with the same grace period.

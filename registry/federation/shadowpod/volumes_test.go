@@ -24,13 +24,13 @@ func TestConsumerMountsOnlyOfferedExternalVolumes(t *testing.T) {
 	s.offer(t, "milan", "rome-nfs", amounts("pods", "1"))
 	s.offer(t, "milan", "rome-withdrawn", amounts("pods", "1"))
 	s.offer(t, "turin", "rome", amounts("pods", "10"))
-	s.changeOffer(t, "milan", "rome", func(offer *federation.ResourceOffer) {
+	s.offers.Change(t, "milan", "rome", func(offer *federation.ResourceOffer) {
 		offer.Spec.ExternalVolumes.CSIDrivers = []string{"secrets-store.csi.k8s.io"}
 	})
-	s.changeOffer(t, "milan", "rome-nfs", func(offer *federation.ResourceOffer) {
+	s.offers.Change(t, "milan", "rome-nfs", func(offer *federation.ResourceOffer) {
 		offer.Spec.ExternalVolumes.Types = []string{"nfs"}
 	})
-	s.changeOffer(t, "milan", "rome-withdrawn", func(offer *federation.ResourceOffer) {
+	s.offers.Change(t, "milan", "rome-withdrawn", func(offer *federation.ResourceOffer) {
 		offer.Spec.ExternalVolumes.Types, offer.Spec.Withdrawn = []string{"iscsi"}, true
 	})
 

@@ -21,6 +21,7 @@ import (
 	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/test/concurrent"
 	"liqo.io/federation/test/etcd"
+	"liqo.io/federation/test/registrytest"
 )
 
 func TestConcurrentWritersStoreExactlyTheQuota(t *testing.T) {
@@ -180,9 +181,10 @@ func (s *server) run(t *testing.T, step step) {
 		err = s.resize(t.Context(), "web", step.name, size, &metav1.UpdateOptions{})
 	case "settle":
 		// The provider reports that the volume has the requested size.
-		_, _, err = s.status.Update(in(t.Context(), "web"), step.name, changed(func(c *federation.ShadowVolumeClaim) {
+		allocated := registrytest.Changed(func(c *federation.ShadowVolumeClaim) {
 			c.Status.Capacity, c.Status.Allocated = ptr.To(c.Spec.Storage.DeepCopy()), nil
-		}), nil, nil, false, &metav1.UpdateOptions{})
+		})
+		_, _, err = s.status.Update(in(t.Context(), "web"), step.name, allocated, nil, nil, false, &metav1.UpdateOptions{})
 	case "remove":
 		if err = s.remove(t.Context(), "web", step.name); err == nil {
 			err = s.release(t.Context(), "web", step.name)

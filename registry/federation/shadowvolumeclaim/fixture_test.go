@@ -6,27 +6,20 @@ package shadowvolumeclaim
 import (
 	"context"
 	"slices"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/apiserver/apis/federation/install"
-	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/registry/federation/reservation/storagequota"
-	kinds "liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/test/etcd"
+	"liqo.io/federation/test/registrytest"
 )
 
 // consumers has the consumer of each remote namespace. Namespace unlabelled has no label that names its consumer.
@@ -42,19 +35,16 @@ func alone(_ context.Context, namespace string) ([]string, error) { return []str
 
 // server is an API server in a test. Several may use the same etcd.
 type server struct {
-	claims       *REST
-	status       *store.StatusREST
-	offers       *store.REST
-	offersStatus *store.StatusREST
-	stop         func()
+	claims *REST
+	status *store.StatusREST
+	offers registrytest.Offers
+	stop   func()
 }
 
 // start starts a server. single is true if no other server uses the etcd.
 func start(t testing.TB, endpoint string, single bool) *server {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	install.Install(scheme)
-	options := etcd.NewOptions(endpoint, serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
+	scheme, options := registrytest.Options(endpoint)
 	quotas, err := storagequota.Open(options, single)
 	if err != nil {
 		t.Fatal(err)
@@ -63,24 +53,9 @@ func start(t testing.TB, endpoint string, single bool) *server {
 	if s.claims, s.status, err = New(quotas, consumerOf, alone)(scheme, options); err != nil {
 		t.Fatal(err)
 	}
-	if s.offers, s.offersStatus, err = kinds.ResourceOffers.Storage(scheme, options); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	group.Go(func() { quotas.Run(ctx, s.claims) })
-	group.Go(func() { s.claims.Tend(ctx) })
-	s.stop = sync.OnceFunc(func() {
-		cancel()
-		group.Wait()
-		s.claims.Destroy()
-		s.offers.Destroy()
-		quotas.Close()
-	})
-	t.Cleanup(s.stop)
-	if err := quotas.WaitForObjects(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.offers = registrytest.NewOffers(t, scheme, options)
+	s.stop = registrytest.Run(t, quotas, []interface{ Destroy() }{s.claims, s.offers},
+		func(ctx context.Context) { quotas.Run(ctx, s.claims) }, s.claims.Tend)
 	return s
 }
 
@@ -99,43 +74,8 @@ func amounts(pairs ...string) corev1.ResourceList {
 // offer creates a ResourceOffer that the consumer has accepted.
 func (s *server) offer(t testing.TB, consumer, name string, storage corev1.ResourceList, classes ...string) {
 	t.Helper()
-	namespace := naming.TenantNamespace(consumer)
-	created, err := s.offers.Create(in(t.Context(), namespace), &federation.ResourceOffer{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
-		Spec: federation.ResourceOfferSpec{
-			ClusterID: "6c2a3f0e-1b7d-4f57-9a52-0a9f4f1f0c11", Resources: amounts("cpu", "1"), Storage: storage,
-			StorageClasses: classes,
-		},
-	}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted := created.(*federation.ResourceOffer)
-	accepted.Status.Phase = federation.NegotiationAccepted
-	if _, _, err := s.offersStatus.Update(in(t.Context(), namespace), name, rest.DefaultUpdatedObjectInfo(accepted),
-		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// changeOffer updates the spec of a ResourceOffer.
-func (s *server) changeOffer(t testing.TB, consumer, name string, change func(*federation.ResourceOffer)) {
-	t.Helper()
-	if _, _, err := s.offers.Update(in(t.Context(), naming.TenantNamespace(consumer)), name, changed(change),
-		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// changed returns an update that applies change to the stored object.
-func changed[P interface {
-	runtime.Object
-	DeepCopy() P
-}](change func(P)) rest.UpdatedObjectInfo {
-	return rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-		object := old.(P).DeepCopy()
-		change(object)
-		return object, nil
+	s.offers.Accepted(t, consumer, name, federation.ResourceOfferSpec{
+		Resources: amounts("cpu", "1"), Storage: storage, StorageClasses: classes,
 	})
 }
 
@@ -158,7 +98,7 @@ func (s *server) create(ctx context.Context, namespace, name, class, size string
 // resize updates the requested size of a claim.
 func (s *server) resize(ctx context.Context, namespace, name, size string, options *metav1.UpdateOptions) error {
 	_, _, err := s.claims.Update(in(ctx, namespace), name,
-		changed(func(c *federation.ShadowVolumeClaim) { c.Spec.Storage = resource.MustParse(size) }),
+		registrytest.Changed(func(c *federation.ShadowVolumeClaim) { c.Spec.Storage = resource.MustParse(size) }),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, options)
 	return err
 }
@@ -167,7 +107,7 @@ func (s *server) resize(ctx context.Context, namespace, name, size string, optio
 func (s *server) report(ctx context.Context, namespace, name string,
 	change func(*federation.ShadowVolumeClaimStatus)) error {
 	_, _, err := s.status.Update(in(ctx, namespace), name,
-		changed(func(c *federation.ShadowVolumeClaim) { change(&c.Status) }),
+		registrytest.Changed(func(c *federation.ShadowVolumeClaim) { change(&c.Status) }),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return err
 }
@@ -181,7 +121,7 @@ func (s *server) remove(ctx context.Context, namespace, name string) error {
 // release removes the finalizers of a claim, like the provider's controller.
 func (s *server) release(ctx context.Context, namespace, name string) error {
 	_, _, err := s.claims.Update(in(ctx, namespace), name,
-		changed(func(c *federation.ShadowVolumeClaim) { c.Finalizers = nil }),
+		registrytest.Changed(func(c *federation.ShadowVolumeClaim) { c.Finalizers = nil }),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return err
 }

@@ -95,7 +95,7 @@ func TestConsumerStoresWithinItsStorageQuota(t *testing.T) {
 		t.Errorf("a claim of milan has the consumer %q", got)
 	}
 
-	s.changeOffer(t, "milan", "rome", func(o *federation.ResourceOffer) { o.Spec.Withdrawn = true })
+	s.offers.Change(t, "milan", "rome", func(o *federation.ResourceOffer) { o.Spec.Withdrawn = true })
 	mustExceed(t, create("web", "d", "slow", "1"), "requests.storage", "9Gi of 0 granted used")
 }
 

@@ -15,7 +15,6 @@ import (
 	"liqo.io/federation/registry/federation/reservation/storagequota"
 	"liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/store"
-	"liqo.io/federation/registry/federation/strategy"
 )
 
 // maxClaims is the maximum number of shadow volume claims of one consumer, in all its remote
@@ -32,7 +31,7 @@ var kind = resource.Kind[*federation.ShadowVolumeClaim, federation.ShadowVolumeC
 		*federation.ShadowVolumeClaimStatus) {
 		return &obj.Spec, &obj.Status
 	},
-	Prepare:              strategy.Hold[*federation.ShadowVolumeClaim],
+	Prepare:              resource.Hold[*federation.ShadowVolumeClaim],
 	Validate:             validation.ValidateShadowVolumeClaim,
 	ValidateUpdate:       validation.ValidateShadowVolumeClaimUpdate,
 	ValidateStatusUpdate: validation.ValidateShadowVolumeClaimStatusUpdate,

@@ -13,10 +13,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/registry/federation/reservation"
 	"liqo.io/federation/registry/federation/reservation/storagequota"
-	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/resource"
 )
 
-type base = strategy.Strategy[*federation.ShadowVolumeClaim, federation.ShadowVolumeClaimSpec,
+type base = resource.Strategy[*federation.ShadowVolumeClaim, federation.ShadowVolumeClaimSpec,
 	federation.ShadowVolumeClaimStatus]
 
 // Strategy is the strategy of ShadowVolumeClaims. In a remote namespace, a new claim gets a status with its consumer.

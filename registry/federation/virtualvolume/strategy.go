@@ -12,14 +12,14 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"liqo.io/federation/apiserver/apis/federation"
-	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/resource"
 )
 
 // idLength is the length of the generated ID of a move, which is part of the names of the objects that the move
 // creates.
 const idLength = 10
 
-type base = strategy.Strategy[*federation.VirtualVolume, federation.VirtualVolumeSpec, federation.VirtualVolumeStatus]
+type base = resource.Strategy[*federation.VirtualVolume, federation.VirtualVolumeSpec, federation.VirtualVolumeStatus]
 
 // Strategy is the strategy of VirtualVolumes. It generates the ID of a requested move that has none.
 type Strategy struct {

@@ -50,12 +50,10 @@ type Config struct {
 	manager ctrl.Manager
 	// volumesIndexed is true once VolumeManager has added the indexes of pods and PersistentVolumes.
 	volumesIndexed bool
-	// shadows reads and writes the ShadowVolumeClaims of providers, capacity publishes the storage capacity of
-	// providers, and published caches the CSIStorageCapacities that capacity writes; each is nil until a storage
-	// controller needs it.
-	shadows   *consumer.Shadows
-	capacity  *consumer.Capacity
-	published cache.Cache
+	// shadows reads and writes the ShadowVolumeClaims of providers, and capacity publishes the storage capacity of
+	// providers; each is nil until a storage controller needs it.
+	shadows  *consumer.Shadows
+	capacity *consumer.Capacity
 	// installed is the cache of the installation namespace; nil until a controller needs it.
 	installed cache.Cache
 	// singles is shared by the controllers that create AddressMappings for single addresses; nil until a controller

@@ -34,7 +34,7 @@ func (c *Config) offloadingConfig(ctx context.Context) (*offloading.Config, erro
 	c.offloading = &offloading.Config{
 		Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(), Clock: clock.RealClock{},
 		ClusterName: c.Options.ClusterName, ClusterID: c.ClusterID,
-		Pods: watches.PodsOfNamespaces(c.Kube), Volumes: storage.NewUnoffloader(shared),
+		Pods: watches.PodsOfNamespaces(c.Kube), Volumes: &storage.Unoffloader{Config: shared},
 	}
 	return c.offloading, nil
 }

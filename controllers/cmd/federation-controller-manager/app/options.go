@@ -33,6 +33,7 @@ import (
 	"liqo.io/federation/controllers/link/tunnel"
 	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/remote"
+	"liqo.io/federation/controllers/storage/move"
 )
 
 // maxClusterName is the maximum length of a cluster's name in characters. On peers, it is the name of a ForeignCluster.
@@ -92,7 +93,7 @@ type Options struct {
 	// VirtualKubelet configures the Deployments of virtual kubelets.
 	VirtualKubelet virtualnode.VirtualKubelet
 	// Mover selects the image of the pods that copy the data of a move.
-	Mover Mover
+	Mover move.Mover
 
 	// LeaderElection configures the election of the replica that runs the controllers.
 	LeaderElection componentconfig.LeaderElectionConfiguration
@@ -121,7 +122,7 @@ func NewOptions() *Options {
 			PullPolicy:  string(corev1.PullIfNotPresent),
 			MemoryLimit: resource.QuantityValue{Quantity: resource.MustParse("512Mi")},
 		},
-		Mover:          Mover{PullPolicy: string(corev1.PullIfNotPresent)},
+		Mover:          move.Mover{PullPolicy: string(corev1.PullIfNotPresent)},
 		LeaderElection: newLeaderElection(),
 		Logs:           logs.NewOptions(),
 		serving:        genericoptions.NewSecureServingOptions(),

@@ -38,7 +38,7 @@ func initForeignCluster(ctx context.Context, config *Config) error {
 	account := types.NamespacedName{Namespace: options.Namespace, Name: options.ServiceAccount}
 	outgoing := &consumer.Config{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Invitations: invitations, Events: events,
-		Peers: config.Peers, Volumes: storage.NewUnoffloader(shared),
+		Peers: config.Peers, Volumes: &storage.Unoffloader{Config: shared},
 		ClusterID: config.ClusterID, ClusterName: options.ClusterName, IdentityLifetime: options.IdentityLifetime,
 		ControlProxy: options.ControlProxy, InvitationNamespace: options.InvitationNamespace, Account: account,
 	}

@@ -6,6 +6,8 @@ package app
 import (
 	"context"
 
+	"k8s.io/utils/clock"
+
 	"liqo.io/federation/controllers/storage/consumer"
 )
 
@@ -38,10 +40,11 @@ func (c *Config) storageCapacity(ctx context.Context) (*consumer.Capacity, error
 	if err != nil {
 		return nil, err
 	}
-	if c.published, err = consumer.Published(c.manager, c.Options.StorageNamespace); err != nil {
+	published, err := consumer.NewPublished(c.manager, c.Options.StorageNamespace)
+	if err != nil {
 		return nil, err
 	}
-	c.capacity = consumer.NewCapacity(shared, c.published)
+	c.capacity = &consumer.Capacity{Config: shared, Published: published, Clock: clock.RealClock{}}
 	return c.capacity, nil
 }
 
@@ -54,7 +57,7 @@ func initStorageProvisioner(ctx context.Context, config *Config) error {
 	if err != nil {
 		return err
 	}
-	return consumer.NewProvisioner(shared, capacity).SetUp(config.manager)
+	return (&consumer.Provisioner{Config: shared, Capacity: capacity}).SetupWithManager(config.manager)
 }
 
 func initStorageCapacity(ctx context.Context, config *Config) error {
@@ -62,7 +65,7 @@ func initStorageCapacity(ctx context.Context, config *Config) error {
 	if err != nil {
 		return err
 	}
-	return capacity.SetUp(config.manager, config.published)
+	return capacity.SetupWithManager(config.manager)
 }
 
 func initVirtualVolume(ctx context.Context, config *Config) error {
@@ -70,7 +73,7 @@ func initVirtualVolume(ctx context.Context, config *Config) error {
 	if err != nil {
 		return err
 	}
-	return consumer.NewVirtualVolumes(shared).SetUp(config.manager)
+	return (&consumer.VirtualVolumes{Config: shared}).SetupWithManager(config.manager)
 }
 
 func initStorageExpansion(ctx context.Context, config *Config) error {
@@ -78,7 +81,7 @@ func initStorageExpansion(ctx context.Context, config *Config) error {
 	if err != nil {
 		return err
 	}
-	return consumer.NewExpander(shared).SetUp(config.manager)
+	return (&consumer.Expander{Config: shared, Clock: clock.RealClock{}}).SetupWithManager(config.manager)
 }
 
 func initStorageRelease(ctx context.Context, config *Config) error {
@@ -86,5 +89,5 @@ func initStorageRelease(ctx context.Context, config *Config) error {
 	if err != nil {
 		return err
 	}
-	return consumer.NewReleaser(shared).SetUp(config.manager)
+	return (&consumer.Releaser{Config: shared}).SetupWithManager(config.manager)
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/resource"
 )
 
 // Creation is an API request that may create an object or increase what an object requests. The store may validate the
@@ -49,7 +49,7 @@ func (c *Creation[Q, T, S]) Reserve(ctx context.Context, account string, uid typ
 
 // Grow reserves the amount that an existing object requests in addition. obj is the object before the update. It
 // returns the reserved amount and fails like Reserve.
-func (c *Creation[Q, T, S]) Grow(ctx context.Context, account string, obj strategy.Object, amount Q) (T, error) {
+func (c *Creation[Q, T, S]) Grow(ctx context.Context, account string, obj resource.Object, amount Q) (T, error) {
 	if c.dry {
 		return c.ledgers.Check(ctx, account, amount)
 	}
@@ -74,7 +74,7 @@ func (c *Creation[Q, T, S]) End(answer runtime.Object, err error) {
 	if c.reserved == "" {
 		return
 	}
-	if obj, ok := answer.(strategy.Object); err == nil && ok && obj.GetUID() == c.object {
+	if obj, ok := answer.(resource.Object); err == nil && ok && obj.GetUID() == c.object {
 		c.ledgers.Created(c.reserved, obj)
 		return
 	}

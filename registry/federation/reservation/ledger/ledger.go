@@ -29,7 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/clock"
 
-	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/resource"
 )
 
 const (
@@ -169,7 +169,7 @@ func (l *Ledgers[Q, T, S]) submit(ctx context.Context, a *account[Q, T], r *requ
 }
 
 // Created ends a reservation whose object was written. obj is the object as it was written.
-func (l *Ledgers[Q, T, S]) Created(reservation types.UID, obj strategy.Object) {
+func (l *Ledgers[Q, T, S]) Created(reservation types.UID, obj resource.Object) {
 	account, _, _ := l.kind.Entry(obj)
 	revision, err := revisionOf(obj.GetResourceVersion())
 	if err != nil {
@@ -206,7 +206,7 @@ func (l *Ledgers[Q, T, S]) Forget(account string, uid types.UID) {
 // Changed updates the usage after this server updated or removed an object, before the watch reports it. It may be
 // called twice for the same change.
 func (l *Ledgers[Q, T, S]) Changed(obj runtime.Object, removed bool) {
-	if object, ok := obj.(strategy.Object); ok {
+	if object, ok := obj.(resource.Object); ok {
 		l.view.change(object, removed)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/klog/v2"
 
-	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/resource"
 )
 
 const (
@@ -159,7 +159,7 @@ func (l *Ledgers[Q, T, S]) written(ctx context.Context, objects rest.Lister) (ma
 		return nil, fmt.Errorf("listing the %s: %w", l.kind.Objects, err)
 	}
 	revisions := map[types.UID]uint64{}
-	return revisions, eachObject(listed, func(obj strategy.Object) error {
+	return revisions, eachObject(listed, func(obj resource.Object) error {
 		revision, err := revisionOf(obj.GetResourceVersion())
 		revisions[obj.GetUID()] = revision
 		return err

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/klog/v2"
 
-	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/resource"
 )
 
 // Source lists and watches the objects of one resource.
@@ -68,9 +68,9 @@ func newView[Q, T any, S Sum[S, T]](kind Kind[Q, T, S]) *view[T, S] {
 }
 
 // eachObject calls a function with each object of a list. It fails with the first error of the function.
-func eachObject(list runtime.Object, do func(strategy.Object) error) error {
+func eachObject(list runtime.Object, do func(resource.Object) error) error {
 	return meta.EachListItem(list, func(item runtime.Object) error {
-		obj, ok := item.(strategy.Object)
+		obj, ok := item.(resource.Object)
 		if !ok {
 			return fmt.Errorf("expected an object with metadata, got a %T", item)
 		}
@@ -124,7 +124,7 @@ func (v *view[T, S]) replace(list runtime.Object) (version string, err error) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	listed := map[types.UID]bool{}
-	if err := eachObject(list, func(obj strategy.Object) error {
+	if err := eachObject(list, func(obj resource.Object) error {
 		revision, err := revisionOf(obj.GetResourceVersion())
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func (v *view[T, S]) observe(event watch.Event) error {
 	if shared, ok := object.(runtime.CacheableObject); ok {
 		object = shared.GetObject()
 	}
-	obj, ok := object.(strategy.Object)
+	obj, ok := object.(resource.Object)
 	if !ok {
 		return fmt.Errorf("watching the %s: got a %T", v.objects, object)
 	}
@@ -188,7 +188,7 @@ func (v *view[T, S]) observe(event watch.Event) error {
 // put updates the usage of an account with a version of an object. It adds the amount that the object uses to Used.Sum,
 // or increments Used.Over if the object uses nothing any more. It ignores a version that is not newer than the last
 // one, because the watch lags behind writes of this server.
-func (v *view[T, S]) put(obj strategy.Object, revision uint64) {
+func (v *view[T, S]) put(obj resource.Object, revision uint64) {
 	uid := obj.GetUID()
 	was, known := v.counted[uid]
 	if known && revision <= was.revision {
@@ -254,7 +254,7 @@ func (v *view[T, S]) move(revision uint64) {
 
 // add updates the usage with an object that this server created or allowed to grow, without waiting for the watch. It
 // does nothing if the view has reached this revision, because the watch may already have reported a later state.
-func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
+func (v *view[T, S]) add(obj resource.Object, revision uint64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	if revision > v.revision {
@@ -263,7 +263,7 @@ func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
 }
 
 // change updates the usage with an object that this server updated or removed, without waiting for the watch.
-func (v *view[T, S]) change(obj strategy.Object, removed bool) {
+func (v *view[T, S]) change(obj resource.Object, removed bool) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	if _, known := v.counted[obj.GetUID()]; !known {

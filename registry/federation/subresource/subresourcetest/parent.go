@@ -20,12 +20,12 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
-	"liqo.io/federation/registry/federation/strategy"
+	"liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/subresource"
 )
 
 // Parent is an in-memory store of objects of one kind, by name. It is safe for concurrent use.
-type Parent[P strategy.Object] struct {
+type Parent[P resource.Object] struct {
 	// Strategy is the strategy of the kind.
 	Strategy rest.RESTCreateUpdateStrategy
 	// Resource is the resource that errors name.

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package strategy_test
+package resource_test
 
 import (
 	"context"
@@ -32,7 +32,6 @@ import (
 	"liqo.io/federation/registry/federation/resource"
 	"liqo.io/federation/registry/federation/resourcerequest"
 	"liqo.io/federation/registry/federation/shadowpod"
-	"liqo.io/federation/registry/federation/strategy"
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
@@ -53,12 +52,12 @@ type kind struct {
 }
 
 // strategies is implemented by the strategy of each kind.
-type strategies[P strategy.Object, S, U any] interface {
+type strategies[P resource.Object, S, U any] interface {
 	rest.CreateUpdateResetFieldsStrategy
-	Status() strategy.StatusStrategy[P, S, U]
+	Status() resource.StatusStrategy[P, S, U]
 }
 
-func of[P strategy.Object, S, U any](
+func of[P resource.Object, S, U any](
 	s strategies[P, S, U], empty func() P, parts func(P) (*S, *U), namespaced, held bool,
 ) kind {
 	return kind{

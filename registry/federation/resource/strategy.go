@@ -1,9 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package strategy implements the creation and update of objects for all kinds of the federation API. A request for an
-// object cannot change its status, and a request for the status changes nothing else.
-package strategy
+package resource
 
 import (
 	"context"
@@ -28,30 +26,6 @@ type Object interface {
 	metav1.Object
 }
 
-// Kind defines how the objects of one kind are created and updated. P is a pointer to the object type, S is its spec
-// and U its status.
-type Kind[P Object, S, U any] struct {
-	// Namespaced is true if the kind is namespaced.
-	Namespaced bool
-	// Parts returns pointers to the spec and the status of an object.
-	Parts func(obj P) (*S, *U)
-	// Prepare sets defaults of a new object before its validation. Nil sets none.
-	Prepare func(obj P)
-	// PrepareUpdate sets defaults of an updated object before its validation. Nil sets none.
-	PrepareUpdate func(obj, old P)
-	// Validate returns the errors of a new object.
-	Validate func(obj P) field.ErrorList
-	// ValidateUpdate returns the errors of an updated object, including forbidden changes.
-	ValidateUpdate func(obj, old P) field.ErrorList
-	// ValidateStatusUpdate returns the errors of an updated status.
-	ValidateStatusUpdate func(obj, old P) field.ErrorList
-	// Warnings returns warnings about valid but unusual values. Nil returns none.
-	Warnings func(obj P) []string
-	// Surroundings returns warnings that depend on other objects of this cluster. old is nil for a new object. If
-	// another object cannot be read, the warning is omitted, because the request must not fail. Nil returns none.
-	Surroundings func(ctx context.Context, obj, old P) []string
-}
-
 // Strategy implements the creation of objects and the update of their spec. An update leaves the status unchanged, and
 // increments metadata.generation if it changes the spec.
 type Strategy[P Object, S, U any] struct {
@@ -66,9 +40,9 @@ type StatusStrategy[P Object, S, U any] struct {
 	Strategy[P, S, U]
 }
 
-// New returns the strategy of a kind. The types of the kind must be registered with typer.
-func New[P Object, S, U any](typer runtime.ObjectTyper, kind Kind[P, S, U]) Strategy[P, S, U] {
-	return Strategy[P, S, U]{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator, kind: kind}
+// Strategy returns the strategy of the kind. The types of the kind must be registered with typer.
+func (k Kind[P, S, U]) Strategy(typer runtime.ObjectTyper) Strategy[P, S, U] {
+	return Strategy[P, S, U]{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator, kind: k}
 }
 
 // Status returns the strategy of the kind's subresource status.
