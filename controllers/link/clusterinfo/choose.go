@@ -167,8 +167,8 @@ func (c *choice) use(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.
 	c.take(use, by, cidrs)
 }
 
-// compare gives the use Reserved to ranges of one use and family that were not chosen. It adds a finding for each source
-// of such ranges if there are preferred ones.
+// compare gives the use Reserved to ranges of one use and family that were not chosen. It adds a finding for each
+// source of such ranges if there are preferred ones.
 func (c *choice) compare(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.ClusterRangeSource, most int) {
 	by, preferred := c.preferred(use, is4, sources, most)
 	for _, source := range sources {
@@ -194,9 +194,9 @@ func (c *choice) compare(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alp
 	}
 }
 
-// retain keeps previous ranges of pods in use that were not chosen again, if a tunnel uses them. It does not keep them if
-// an administrator replaced them by values of the chart that are in use. It must be called after the ranges of pods of
-// both families were chosen, and before other ranges.
+// retain keeps previous ranges of pods in use that were not chosen again, if a tunnel uses them. It does not keep them
+// if an administrator replaced them by values of the chart that are in use, or by detected ranges. It must be called
+// after the ranges of pods of both families were chosen, and before other ranges.
 func (c *choice) retain() {
 	const use = v1alpha1.RangeOfPods
 	values, chosen := c.input.values.found(use), slices.Clone(c.taken[use])

@@ -50,7 +50,8 @@ func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
 				kubeadm("10.244.0.0/16", "10.96.0.0/12")},
 			pods: []string{"192.168.0.0/16 Calico"}, reserved: []string{"10.244.0.0/16 Kubeadm", "10.244.0.0/24 Node"},
 			known: "True Detected", consistent: "False SourcesDisagree",
-			says: []string{"Calico has 192.168.0.0/16 for Pods, and Kubeadm has 10.244.0.0/16", "the first ranges take precedence"},
+			says: []string{"Calico has 192.168.0.0/16 for Pods, and Kubeadm has 10.244.0.0/16",
+				"the first ranges take precedence"},
 		},
 		"a value that contradicts what is detected": {
 			objects: []client.Object{node("a", "10.244.0.0/24"), kubeadm("10.244.0.0/16", "10.96.0.0/12")},
@@ -200,81 +201,81 @@ func changed(t *testing.T, cidr string, first, second client.Object, before, aft
 	return w, w.pass()
 }
 
-// Whatever an administrator or the CNI changes, an established tunnel has ranges, and the conditions state the ranges in
-// use with their sources, and why they are not the current ones.
+// Whatever an administrator or the CNI changes, an established tunnel has ranges, and the conditions state the ranges
+// in use with their sources, and why they are not the current ones.
 func TestEstablishedTunnelKeepsItsRanges(t *testing.T) {
 	pods := func(cidrs ...string) Values { return Values{PodCIDRs: cidrs} }
 	for name, test := range map[string]struct {
 		// local is the range that the tunnel uses.
-		local           string
-		first, second   client.Object
-		before, after   Values
-		want            []string
-		known, messages string
-		consistent      string
-		says            []string
+		local          string
+		first, second  client.Object
+		before, after  Values
+		want           []string
+		known, message string
+		consistent     string
+		says           []string
 	}{
 		"a pool that shrinks": {
 			local: "10.244.0.0/16", first: ipPool("a", "10.244.0.0/16"), second: ipPool("b", "10.244.0.0/17"),
 			want:  []string{"10.244.0.0/16 Calico"},
-			known: "True Detected", messages: "Pods have 10.244.0.0/16 of Calico.", consistent: "False RangesRetained",
+			known: "True Detected", message: "Pods have 10.244.0.0/16 of Calico.", consistent: "False RangesRetained",
 			says: []string{"10.244.0.0/16 of Calico", "10.244.0.0/17"},
 		},
 		"a pool that is split": {
 			local: "10.244.0.0/16", first: node("a", "10.244.0.0/16"),
 			second: node("b", "10.244.0.0/24", "10.244.1.0/24", "10.48.0.0/24"),
 			want:   []string{"10.48.0.0/24 Node", "10.244.0.0/16 Node"},
-			known:  "True Detected", messages: "Pods have 10.48.0.0/24, 10.244.0.0/16 of Node.",
+			known:  "True Detected", message: "Pods have 10.48.0.0/24, 10.244.0.0/16 of Node.",
 			consistent: "False RangesRetained", says: []string{"10.244.0.0/16 of Node", "10.244.0.0/24, 10.244.1.0/24"},
 		},
 		"a pool that grows": {
 			local: "10.244.0.0/17", first: ipPool("a", "10.244.0.0/17"), second: ipPool("b", "10.244.0.0/16"),
 			want:  []string{"10.244.0.0/16 Calico"},
-			known: "True Detected", messages: "Pods have 10.244.0.0/16 of Calico.", consistent: "True SourcesAgree",
+			known: "True Detected", message: "Pods have 10.244.0.0/16 of Calico.", consistent: "True SourcesAgree",
 		},
 		"a value within the former range": {
 			local: "10.244.0.0/16", first: ipPool("a", "10.244.0.0/16"), second: ipPool("b", "10.244.0.0/17"),
 			after: pods("10.244.0.0/17"), want: []string{"10.244.0.0/17 Value"},
-			known: "True Configured", messages: "Pods have 10.244.0.0/17 of Value.", consistent: "True SourcesAgree",
+			known: "True Configured", message: "Pods have 10.244.0.0/17 of Value.", consistent: "True SourcesAgree",
 		},
 		"a value that contradicts the detected range": {
 			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
 			after: pods("10.48.0.0/16"), want: []string{"10.48.0.0/16 Value"},
-			known: "True Configured", messages: "Pods have 10.48.0.0/16 of Value.", consistent: "False ValueContradicted",
+			known: "True Configured", message: "Pods have 10.48.0.0/16 of Value.", consistent: "False ValueContradicted",
 			says: []string{"values have 10.48.0.0/16 for Pods, and Node has 10.244.0.0/24"},
 		},
 		"a value that overlaps a range of the peer": {
 			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
 			after: pods("10.60.0.0/16"), want: []string{"10.244.0.0/24 Node"},
-			known: "True Detected", messages: "Pods have 10.244.0.0/24 of Node.", consistent: "False RangeTakenByPeer",
+			known: "True Detected", message: "Pods have 10.244.0.0/24 of Node.", consistent: "False RangeTakenByPeer",
 			says: []string{"10.60.0.0/16, which Value has for Pods, overlaps a range of peer milan", "10.244.0.0/24 of Node"},
 		},
 		"a value that replaces another value, and overlaps a range of the peer": {
 			local: "10.48.0.0/16", first: node("a", "10.48.0.0/24"), second: node("b", "10.48.0.0/24"),
 			before: pods("10.48.0.0/16"), after: pods("10.60.0.0/16"), want: []string{"10.48.0.0/16 Value"},
-			known: "True Configured", messages: "Pods have 10.48.0.0/16 of Value.", consistent: "False RangeTakenByPeer",
+			known: "True Configured", message: "Pods have 10.48.0.0/16 of Value.", consistent: "False RangeTakenByPeer",
 			says: []string{"10.60.0.0/16, which Value has for Pods, overlaps a range of peer milan", "10.48.0.0/16 of Value"},
 		},
 		"an IPv4 value that overlaps a range of the peer, and an IPv6 value that does not": {
 			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
 			after: pods("10.60.0.0/16", "fd00::/48"), want: []string{"fd00::/48 Value", "10.244.0.0/24 Node"},
-			known: "True Configured", messages: "Pods have fd00::/48 of Value and 10.244.0.0/24 of Node.",
+			known: "True Configured", message: "Pods have fd00::/48 of Value and 10.244.0.0/24 of Node.",
 			consistent: "False RangeTakenByPeer", says: []string{"10.244.0.0/24 of Node"},
 		},
 		"a value of another family than the former range": {
 			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
 			after: pods("fd00::/48"), want: []string{"fd00::/48 Value"},
-			known: "True Configured", messages: "Pods have fd00::/48 of Value.", consistent: "True SourcesAgree",
+			known: "True Configured", message: "Pods have fd00::/48 of Value.", consistent: "True SourcesAgree",
 		},
 		"a value that is removed": {
 			local: "10.48.0.0/16", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
 			before: pods("10.48.0.0/16"), want: []string{"10.244.0.0/24 Node"},
-			known: "True Detected", messages: "Pods have 10.244.0.0/24 of Node.", consistent: "True SourcesAgree",
+			known: "True Detected", message: "Pods have 10.244.0.0/24 of Node.", consistent: "True SourcesAgree",
 		},
 		"a value that is removed, and no range is detected": {
 			local: "10.48.0.0/16", first: node("a"), second: node("b"),
 			before: pods("10.48.0.0/16"), want: []string{"10.48.0.0/16 Value"},
-			known: "True Configured", messages: "Pods have 10.48.0.0/16 of Value.", consistent: "False RangesRetained",
+			known: "True Configured", message: "Pods have 10.48.0.0/16 of Value.", consistent: "False RangesRetained",
 			says: []string{"10.48.0.0/16 of Value"},
 		},
 	} {
@@ -286,7 +287,7 @@ func TestEstablishedTunnelKeepsItsRanges(t *testing.T) {
 			if got := reason(status, v1alpha1.ConditionRangesKnown); got != test.known {
 				t.Errorf("RangesKnown is %s", got)
 			}
-			if got := message(status, v1alpha1.ConditionRangesKnown); got != test.messages {
+			if got := message(status, v1alpha1.ConditionRangesKnown); got != test.message {
 				t.Errorf("RangesKnown has message %q", got)
 			}
 			if got := reason(status, v1alpha1.ConditionRangesConsistent); got != test.consistent {
