@@ -19,6 +19,18 @@ type Ranges struct {
 	Reserved []netip.Prefix
 }
 
+// ParseCIDRs returns the parsed form of CIDRs, without host bits. It omits texts that are no CIDRs: flags and objects
+// are validated before they are used.
+func ParseCIDRs(texts []string) []netip.Prefix {
+	var cidrs []netip.Prefix
+	for _, text := range texts {
+		if cidr, err := netip.ParsePrefix(text); err == nil {
+			cidrs = append(cidrs, cidr.Masked())
+		}
+	}
+	return cidrs
+}
+
 // RangesOf returns the ranges in the status of a ClusterInfo. It returns no ranges for nil, and omits
 // malformed ranges.
 func RangesOf(info *v1alpha1.ClusterInfo) Ranges {

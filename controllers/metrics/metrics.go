@@ -1,31 +1,15 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics has the metrics of the controllers.
+// Package metrics has the metrics of the controller manager. controller-runtime has further ones, for example
+// controller_runtime_reconcile_errors_total.
 package metrics
 
-import (
-	"time"
-
-	"k8s.io/component-base/metrics"
-)
+import "k8s.io/component-base/metrics"
 
 const namespace = "federation"
 
 var (
-	reconcileDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace:      namespace,
-		Name:           "reconcile_duration_seconds",
-		Help:           "Duration of one reconcile, by controller.",
-		Buckets:        metrics.ExponentialBuckets(0.001, 4, 8),
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"controller"})
-	reconcileErrors = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace:      namespace,
-		Name:           "reconcile_errors_total",
-		Help:           "Reconciles that failed and are retried, by controller.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"controller"})
 	writes = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace:      namespace,
 		Name:           "patches_total",
@@ -48,15 +32,7 @@ var (
 
 // Register registers every metric with the function.
 func Register(register func(...metrics.Registerable)) {
-	register(reconcileDuration, reconcileErrors, writes, heartbeatExpired, orphanedClaims)
-}
-
-// ObserveReconcile records the duration of one reconcile of a controller, and counts its error unless err is nil.
-func ObserveReconcile(controller string, took time.Duration, err error) {
-	reconcileDuration.WithLabelValues(controller).Observe(took.Seconds())
-	if err != nil {
-		reconcileErrors.WithLabelValues(controller).Inc()
-	}
+	register(writes, heartbeatExpired, orphanedClaims)
 }
 
 // CountPatch counts one patch of an object of this kind. part is "object" or "status".

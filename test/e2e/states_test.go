@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -182,6 +183,14 @@ func joinsPods(t *testing.T) {
 		setsValues(t, c, tunnelValues(t, c)...)
 	}
 	agreed(t)
+	for _, c := range []*harness.Cluster{rome, milan} {
+		info := must(c.Federation.FederationV1alpha1().ClusterInfos().Get(t.Context(), v1alpha1.ClusterInfoName,
+			metav1.GetOptions{}))(t)
+		known := meta.FindStatusCondition(info.Status.Conditions, v1alpha1.ConditionRangesKnown)
+		if known == nil || known.Status != metav1.ConditionTrue || (known.Reason == "Detected") != detectsRanges(c) {
+			t.Errorf("the ranges of %s: %s", c.Name, show(known))
+		}
+	}
 	done = true
 }
 

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -119,7 +118,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
 		Watches(&v1alpha1.ResourceOffer{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
 		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofForeignCluster),
-			builder.WithPredicates(clusterChanged)).
+			builder.WithPredicates(clusterChanged())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode)).
 		WatchesRawSource(watch(managed, &v1alpha1.TunnelEndpoint{}, r.ofForeignCluster)).
 		WatchesRawSource(watch(managed, &corev1.ServiceAccount{}, ofOwned)).
@@ -152,17 +151,14 @@ func watch[T client.Object](from cache.Cache, kind T, requests handler.MapFunc) 
 		func(ctx context.Context, object T) []reconcile.Request { return requests(ctx, object) }))
 }
 
-// clusterChanged selects updates of the fields of ForeignClusters that the status or the Node of a
-// VirtualNode depends on.
-var clusterChanged = predicate.Funcs{
-	CreateFunc: func(event.CreateEvent) bool { return false },
-	DeleteFunc: func(event.DeleteEvent) bool { return false },
-	UpdateFunc: func(update event.UpdateEvent) bool {
-		old, current := update.ObjectOld.(*v1alpha1.ForeignCluster), update.ObjectNew.(*v1alpha1.ForeignCluster)
+// clusterChanged selects creations and deletions of ForeignClusters, and updates of the fields that the status or the
+// Node of a VirtualNode depends on.
+func clusterChanged() predicate.Predicate {
+	return kit.Changed(func(old, current *v1alpha1.ForeignCluster) bool {
 		return old.Status.Networking != current.Status.Networking || old.Spec.Networking != current.Spec.Networking ||
 			old.Spec.Cordoned != current.Spec.Cordoned || old.Spec.APIAccess != current.Spec.APIAccess ||
 			old.Spec.Trust != current.Spec.Trust
-	},
+	})
 }
 
 // list returns the cached VirtualNodes that the options select.

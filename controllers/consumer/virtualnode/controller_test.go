@@ -68,6 +68,7 @@ func TestOnlyCordonsNetworksAndAccessOfForeignClustersChangeVirtualNodes(t *test
 		change func(*v1alpha1.ForeignCluster)
 		want   bool
 	}{
+		{"another ForeignCluster of the name", func(fc *v1alpha1.ForeignCluster) { fc.UID = "2" }, true},
 		{"a condition", func(fc *v1alpha1.ForeignCluster) { fc.Status.Conditions = []metav1.Condition{{}} }, false},
 		{"a cordon", func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned = true }, true},
 		{"networking", func(fc *v1alpha1.ForeignCluster) { fc.Spec.Networking = v1alpha1.NetworkingFlat }, true},
@@ -77,7 +78,7 @@ func TestOnlyCordonsNetworksAndAccessOfForeignClustersChangeVirtualNodes(t *test
 	} {
 		current := old.DeepCopy()
 		test.change(current)
-		if got := clusterChanged.Update(event.UpdateEvent{ObjectOld: old, ObjectNew: current}); got != test.want {
+		if got := clusterChanged().Update(event.UpdateEvent{ObjectOld: old, ObjectNew: current}); got != test.want {
 			t.Errorf("%s: selected %t, want %t", test.name, got, test.want)
 		}
 	}

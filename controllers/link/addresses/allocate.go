@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
@@ -143,17 +144,13 @@ func externalPool(ctx context.Context, reader client.Reader) (*v1alpha1.AddressP
 
 // contains reports whether any of the CIDRs contains an address.
 func contains(cidrs []string, address netip.Addr) bool {
-	return slices.ContainsFunc(cidrs, func(cidr string) bool {
-		prefix, err := netip.ParsePrefix(cidr)
-		return err == nil && prefix.Contains(address)
-	})
+	return slices.ContainsFunc(netmap.ParseCIDRs(cidrs), func(cidr netip.Prefix) bool { return cidr.Contains(address) })
 }
 
 // hasFamily reports whether a pool has addresses of a family.
 func hasFamily(pool *v1alpha1.AddressPool, v4 bool) bool {
-	return slices.ContainsFunc(pool.Spec.CIDRs, func(cidr string) bool {
-		prefix, err := netip.ParsePrefix(cidr)
-		return err == nil && prefix.Addr().Is4() == v4
+	return slices.ContainsFunc(netmap.ParseCIDRs(pool.Spec.CIDRs), func(cidr netip.Prefix) bool {
+		return cidr.Addr().Is4() == v4
 	})
 }
 

@@ -60,13 +60,8 @@ func (r *EndpointReconciler) local(ctx context.Context) (*local, error) {
 	}
 	l := &local{
 		reader: r.Client, ranges: slices.Concat(own.Pods, own.Services, own.Nodes, own.External, netmap.APIServers(info),
-			netmap.MetadataServices, r.Refused),
+			netmap.MetadataServices, r.Refused, netmap.ParseCIDRs(cidrs)),
 		virtualNodes: sets.New[string](),
-	}
-	for _, cidr := range cidrs {
-		if prefix, err := netip.ParsePrefix(cidr); err == nil {
-			l.ranges = append(l.ranges, prefix)
-		}
 	}
 	for i := range nodes {
 		l.virtualNodes.Insert(nodes[i].Spec.NodeName)

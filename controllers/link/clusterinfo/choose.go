@@ -20,7 +20,7 @@ import (
 const (
 	// ReasonDetected means that the ranges are detected; the message has their sources.
 	ReasonDetected = "Detected"
-	// ReasonConfigured means that the ranges are values of the chart.
+	// ReasonConfigured means that ranges of pods are values of the chart; the message has all sources.
 	ReasonConfigured = "Configured"
 	// ReasonPodRangesUnknown means that no range of pods is in use, because none is detected, or all overlap ranges
 	// of peers. Set network.podCIDRs.
@@ -41,8 +41,8 @@ const (
 	// ReasonSourcesDisagree means that two sources have different ranges of pods or Services. The ranges of the less
 	// reliable source are only reserved: if pods use them, set network.podCIDRs.
 	ReasonSourcesDisagree = "SourcesDisagree"
-	// ReasonRangesRetained means that a range of pods that is no longer detected stays in use because a tunnel
-	// uses it. Set network.podCIDRs to the new ranges, or remove the tunnel.
+	// ReasonRangesRetained means that a former range of pods stays in use because a tunnel uses it, although pods have
+	// other ranges now, or a part of the former one. Set network.podCIDRs to the new ranges, or remove the tunnel.
 	ReasonRangesRetained = "RangesRetained"
 	// ReasonInvalidRange means that a source has an invalid range, for example 0.0.0.0/0, or cannot be decoded, and is
 	// ignored. Correct the source that the message names.
@@ -105,10 +105,14 @@ func choose(in input) ([]v1alpha1.ClusterRange, []metav1.Condition) {
 	c := &choice{input: in, taken: map[v1alpha1.ClusterRangeUse][]netip.Prefix{}}
 	for _, is4 := range []bool{true, false} {
 		c.use(v1alpha1.RangeOfPods, is4, podSources, maxPodRanges)
-		c.retain(is4)
+	}
+	c.retain()
+	for _, is4 := range []bool{true, false} {
+		c.compare(v1alpha1.RangeOfPods, is4, podSources, maxPodRanges)
 	}
 	for _, is4 := range []bool{true, false} {
 		c.use(v1alpha1.RangeOfServices, is4, serviceSources, maxRanges)
+		c.compare(v1alpha1.RangeOfServices, is4, serviceSources, maxRanges)
 	}
 	for _, is4 := range []bool{true, false} {
 		c.take(v1alpha1.RangeOfNodes, v1alpha1.SourceValue, ofFamily(in.values.found(v1alpha1.RangeOfNodes), is4))
@@ -140,25 +144,37 @@ var uses = []v1alpha1.ClusterRangeUse{
 	v1alpha1.RangeOfPods, v1alpha1.RangeOfServices, v1alpha1.RangeOfNodes, v1alpha1.RangeExternal, v1alpha1.RangeReserved,
 }
 
-// use chooses the ranges of one use and family: the values of the chart or, if they name none, the ranges of the
-// first source that has any. Ranges that only other sources have get the use Reserved and, if any range was chosen, a
-// finding. most is the maximum number of ranges of each source.
-func (c *choice) use(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.ClusterRangeSource, most int) {
-	values := c.input.values.found(use)
-	chosen := ofFamily(values, is4)
-	by := v1alpha1.SourceValue
-	if len(values) == 0 {
-		for _, source := range sources {
-			if chosen, by = aggregate(c.input.detected.of(use, source, is4), most), source; len(chosen) > 0 {
-				break
-			}
+// preferred returns the ranges of one use and family that take precedence, and their source: the values of the chart
+// or, if they name none for this use, the ranges of the first source that has any. most is the maximum number of ranges
+// of each source.
+func (c *choice) preferred(
+	use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.ClusterRangeSource, most int,
+) (by v1alpha1.ClusterRangeSource, cidrs []netip.Prefix) {
+	if values := c.input.values.found(use); len(values) > 0 {
+		return v1alpha1.SourceValue, ofFamily(values, is4)
+	}
+	for _, by = range sources {
+		if cidrs = aggregate(c.input.detected.of(use, by, is4), most); len(cidrs) > 0 {
+			break
 		}
 	}
-	c.take(use, by, chosen)
+	return by, cidrs
+}
+
+// use chooses the preferred ranges of one use and family.
+func (c *choice) use(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.ClusterRangeSource, most int) {
+	by, cidrs := c.preferred(use, is4, sources, most)
+	c.take(use, by, cidrs)
+}
+
+// compare gives the use Reserved to ranges of one use and family that were not chosen. It adds a finding for each
+// source of such ranges if there are preferred ones.
+func (c *choice) compare(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.ClusterRangeSource, most int) {
+	by, preferred := c.preferred(use, is4, sources, most)
 	for _, source := range sources {
 		var others []netip.Prefix
 		for _, cidr := range aggregate(c.input.detected.of(use, source, is4), most) {
-			if !netmap.Covers(chosen, cidr) && !c.retains(cidr) {
+			if !netmap.Covers(preferred, cidr) && !netmap.Covers(c.taken[use], cidr) {
 				others = append(others, cidr)
 			}
 		}
@@ -168,33 +184,67 @@ func (c *choice) use(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.
 		c.take(v1alpha1.RangeReserved, source, others)
 		switch {
 		case by != v1alpha1.SourceValue:
-			c.find(ReasonSourcesDisagree, "%s has %s for %s, and %s has %s: the first ranges are in use, the second ones "+
-				"only reserved.",
-				by, list(chosen), use, source, list(others))
-		case len(chosen) > 0:
-			c.find(ReasonValueContradicted, "The chart's values have %s for %s, and %s has %s: the first ranges are in use, "+
-				"the second ones only reserved.", list(chosen), use, source, list(others))
+			c.find(ReasonSourcesDisagree, "%s has %s for %s, and %s has %s: the first ranges take precedence, the second ones "+
+				"are only reserved.",
+				by, list(preferred), use, source, list(others))
+		case len(preferred) > 0:
+			c.find(ReasonValueContradicted, "The chart's values have %s for %s, and %s has %s: the first ranges take "+
+				"precedence, the second ones are only reserved.", list(preferred), use, source, list(others))
 		}
 	}
 }
 
-// retain keeps previous pod ranges that no source has any more, if a tunnel uses them. It keeps none if the
-// values of the chart name pod ranges.
-func (c *choice) retain(is4 bool) {
-	if len(c.input.values.PodCIDRs) > 0 {
-		return
-	}
+// retain keeps previous ranges of pods in use that were not chosen again, if a tunnel uses them. It does not keep them
+// if an administrator replaced them by values of the chart that are in use, or by detected ranges. It must be called
+// after the ranges of pods of both families were chosen, and before other ranges.
+func (c *choice) retain() {
+	const use = v1alpha1.RangeOfPods
+	values, chosen := c.input.values.found(use), slices.Clone(c.taken[use])
 	for _, before := range c.input.previous {
 		cidr, ok := parse(before.CIDR)
-		if !ok || before.Use != v1alpha1.RangeOfPods || before.Source == v1alpha1.SourceValue || cidr.Addr().Is4() != is4 ||
-			netmap.Covers(c.taken[v1alpha1.RangeOfPods], cidr) || !c.retains(cidr) ||
-			slices.ContainsFunc(c.taken[v1alpha1.RangeOfPods], cidr.Overlaps) {
+		if !ok || before.Use != use || !c.retains(cidr) || netmap.Covers(c.taken[use], cidr) {
 			continue
 		}
-		c.take(v1alpha1.RangeOfPods, before.Source, []netip.Prefix{cidr})
-		c.find(ReasonRangesRetained, "%s of %s is no longer a range of pods, but stays in use because tunnels use it. "+
-			"Set network.podCIDRs to remove it.", cidr, before.Source)
+		is4 := cidr.Addr().Is4()
+		replaced := len(ofFamily(chosen, is4)) > 0 && (len(values) > 0 || before.Source == v1alpha1.SourceValue)
+		removed := len(chosen) > 0 && len(values) > 0 && len(ofFamily(values, is4)) == 0
+		if replaced || removed {
+			continue
+		}
+		if c.takenBy(cidr) != "" {
+			c.take(use, before.Source, []netip.Prefix{cidr}) // adds a finding
+			continue
+		}
+		within := c.keep(cidr, before.Source)
+		switch {
+		case len(within) > 0:
+			c.find(ReasonRangesRetained, "%s of %s stays in use instead of %s, because tunnels use it. "+
+				"Set network.podCIDRs to remove it.", cidr, before.Source, list(within))
+		case len(values) > 0:
+			c.find(ReasonRangesRetained, "%s of %s stays in use until a CIDR in network.podCIDRs can be used, because "+
+				"tunnels use it.", cidr, before.Source)
+		default:
+			c.find(ReasonRangesRetained, "%s of %s is no longer a range of pods, but stays in use because tunnels use it. "+
+				"Set network.podCIDRs to remove it.", cidr, before.Source)
+		}
 	}
+}
+
+// keep adds a range of pods in place of the chosen ranges within it, which it returns. The agreement with peers about
+// the range stays valid, and ranges of pods do not overlap.
+func (c *choice) keep(cidr netip.Prefix, source v1alpha1.ClusterRangeSource) (within []netip.Prefix) {
+	at := len(c.ranges)
+	for i := len(c.ranges) - 1; i >= 0; i-- {
+		if chosen := netip.MustParsePrefix(c.ranges[i].CIDR); cidr.Overlaps(chosen) {
+			at, within = i, append([]netip.Prefix{chosen}, within...)
+			c.ranges = slices.Delete(c.ranges, i, i+1)
+		}
+	}
+	c.taken[v1alpha1.RangeOfPods] = slices.DeleteFunc(c.taken[v1alpha1.RangeOfPods], cidr.Overlaps)
+	c.taken[v1alpha1.RangeOfPods] = append(c.taken[v1alpha1.RangeOfPods], cidr)
+	c.ranges = slices.Insert(c.ranges, at,
+		v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: cidr.String(), Source: source})
+	return within
 }
 
 // retains reports whether a tunnel uses a local CIDR.
@@ -265,7 +315,9 @@ func (c *choice) known() metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionRangesKnown, Status: metav1.ConditionTrue, Reason: ReasonDetected,
 	}
-	if len(c.input.values.PodCIDRs) > 0 {
+	if slices.ContainsFunc(c.ranges, func(r v1alpha1.ClusterRange) bool {
+		return r.Use == v1alpha1.RangeOfPods && r.Source == v1alpha1.SourceValue
+	}) {
 		condition.Reason = ReasonConfigured
 	}
 	if len(c.taken[v1alpha1.RangeOfPods]) == 0 {

@@ -50,7 +50,8 @@ func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
 				kubeadm("10.244.0.0/16", "10.96.0.0/12")},
 			pods: []string{"192.168.0.0/16 Calico"}, reserved: []string{"10.244.0.0/16 Kubeadm", "10.244.0.0/24 Node"},
 			known: "True Detected", consistent: "False SourcesDisagree",
-			says: []string{"Calico has 192.168.0.0/16 for Pods, and Kubeadm has 10.244.0.0/16", "the first ranges are in use"},
+			says: []string{"Calico has 192.168.0.0/16 for Pods, and Kubeadm has 10.244.0.0/16",
+				"the first ranges take precedence"},
 		},
 		"a value that contradicts what is detected": {
 			objects: []client.Object{node("a", "10.244.0.0/24"), kubeadm("10.244.0.0/16", "10.96.0.0/12")},
@@ -90,6 +91,20 @@ func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
 			pods: []string{"10.244.0.0/24 Node"}, known: "True Detected", consistent: "False RangeTakenByPeer",
 			says: []string{"10.50.0.0/24, which Node has for Pods, overlaps a range of peer milan"},
 		},
+		"two sources with different ranges of Services": {
+			objects: []client.Object{node("a", "10.244.0.0/24"), kubeadm("10.244.0.0/16", "10.112.0.0/16"),
+				serviceCIDR("10.96.0.0/16")},
+			pods: []string{"10.244.0.0/16 Kubeadm"}, reserved: []string{"10.112.0.0/16 Kubeadm"},
+			known: "True Detected", consistent: "False SourcesDisagree",
+			says: []string{"ServiceCIDR has 10.96.0.0/16 for Services, and Kubeadm has 10.112.0.0/16"},
+		},
+		"a value that contradicts the detected ranges of Services": {
+			objects: []client.Object{node("a", "10.244.0.0/24"), serviceCIDR("10.96.0.0/16")},
+			values:  Values{ServiceCIDRs: []string{"10.112.0.0/16"}},
+			pods:    []string{"10.244.0.0/24 Node"}, reserved: []string{"10.96.0.0/16 ServiceCIDR"},
+			known: "True Detected", consistent: "False ValueContradicted",
+			says: []string{"The chart's values have 10.112.0.0/16 for Services, and ServiceCIDR has 10.96.0.0/16"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, test.objects...)
@@ -103,6 +118,12 @@ func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
 			}
 			if got := reason(status, v1alpha1.ConditionRangesKnown); got != test.known {
 				t.Errorf("RangesKnown is %s: %s", got, message(status, v1alpha1.ConditionRangesKnown))
+			}
+			for _, text := range test.pods {
+				cidr, source, _ := strings.Cut(text, " ")
+				if said := message(status, v1alpha1.ConditionRangesKnown); !strings.Contains(said, cidr+" of "+source) {
+					t.Errorf("RangesKnown has message %q without %s", said, text)
+				}
 			}
 			if got := reason(status, v1alpha1.ConditionRangesConsistent); got != test.consistent {
 				t.Errorf("RangesConsistent is %s: %s", got, message(status, v1alpha1.ConditionRangesConsistent))
@@ -155,6 +176,138 @@ func TestRangesOfAnEstablishedTunnelStayInUse(t *testing.T) {
 	}
 	if got := reason(status, v1alpha1.ConditionRangesConsistent); got != "True SourcesAgree" {
 		t.Errorf("RangesConsistent is %s", got)
+	}
+}
+
+// changed returns the world of an established tunnel to milan, which uses the local range cidr and 10.60.0.0/16 for
+// milan, after the cluster changed from the first to the second object with the given values.
+func changed(t *testing.T, cidr string, first, second client.Object, before, after Values) (
+	*world, v1alpha1.ClusterInfoStatus,
+) {
+	t.Helper()
+	w := newWorld(t, first)
+	w.Values = before
+	w.pass()
+	if err := w.kube.Create(t.Context(), tunnel(cidr, "10.60.0.0/16")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.kube.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.kube.Create(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	w.Values = after
+	return w, w.pass()
+}
+
+// Whatever an administrator or the CNI changes, an established tunnel has ranges, and the conditions state the ranges
+// in use with their sources, and why they are not the current ones.
+func TestEstablishedTunnelKeepsItsRanges(t *testing.T) {
+	pods := func(cidrs ...string) Values { return Values{PodCIDRs: cidrs} }
+	for name, test := range map[string]struct {
+		// local is the range that the tunnel uses.
+		local          string
+		first, second  client.Object
+		before, after  Values
+		want           []string
+		known, message string
+		consistent     string
+		says           []string
+	}{
+		"a pool that shrinks": {
+			local: "10.244.0.0/16", first: ipPool("a", "10.244.0.0/16"), second: ipPool("b", "10.244.0.0/17"),
+			want:  []string{"10.244.0.0/16 Calico"},
+			known: "True Detected", message: "Pods have 10.244.0.0/16 of Calico.", consistent: "False RangesRetained",
+			says: []string{"10.244.0.0/16 of Calico", "10.244.0.0/17"},
+		},
+		"a pool that is split": {
+			local: "10.244.0.0/16", first: node("a", "10.244.0.0/16"),
+			second: node("b", "10.244.0.0/24", "10.244.1.0/24", "10.48.0.0/24"),
+			want:   []string{"10.48.0.0/24 Node", "10.244.0.0/16 Node"},
+			known:  "True Detected", message: "Pods have 10.48.0.0/24, 10.244.0.0/16 of Node.",
+			consistent: "False RangesRetained", says: []string{"10.244.0.0/16 of Node", "10.244.0.0/24, 10.244.1.0/24"},
+		},
+		"a pool that grows": {
+			local: "10.244.0.0/17", first: ipPool("a", "10.244.0.0/17"), second: ipPool("b", "10.244.0.0/16"),
+			want:  []string{"10.244.0.0/16 Calico"},
+			known: "True Detected", message: "Pods have 10.244.0.0/16 of Calico.", consistent: "True SourcesAgree",
+		},
+		"a value within the former range": {
+			local: "10.244.0.0/16", first: ipPool("a", "10.244.0.0/16"), second: ipPool("b", "10.244.0.0/17"),
+			after: pods("10.244.0.0/17"), want: []string{"10.244.0.0/17 Value"},
+			known: "True Configured", message: "Pods have 10.244.0.0/17 of Value.", consistent: "True SourcesAgree",
+		},
+		"a value that contradicts the detected range": {
+			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
+			after: pods("10.48.0.0/16"), want: []string{"10.48.0.0/16 Value"},
+			known: "True Configured", message: "Pods have 10.48.0.0/16 of Value.", consistent: "False ValueContradicted",
+			says: []string{"values have 10.48.0.0/16 for Pods, and Node has 10.244.0.0/24"},
+		},
+		"a value that overlaps a range of the peer": {
+			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
+			after: pods("10.60.0.0/16"), want: []string{"10.244.0.0/24 Node"},
+			known: "True Detected", message: "Pods have 10.244.0.0/24 of Node.", consistent: "False RangeTakenByPeer",
+			says: []string{"10.60.0.0/16, which Value has for Pods, overlaps a range of peer milan", "10.244.0.0/24 of Node"},
+		},
+		"a value that replaces another value, and overlaps a range of the peer": {
+			local: "10.48.0.0/16", first: node("a", "10.48.0.0/24"), second: node("b", "10.48.0.0/24"),
+			before: pods("10.48.0.0/16"), after: pods("10.60.0.0/16"), want: []string{"10.48.0.0/16 Value"},
+			known: "True Configured", message: "Pods have 10.48.0.0/16 of Value.", consistent: "False RangeTakenByPeer",
+			says: []string{"10.60.0.0/16, which Value has for Pods, overlaps a range of peer milan", "10.48.0.0/16 of Value"},
+		},
+		"an IPv4 value that overlaps a range of the peer, and an IPv6 value that does not": {
+			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
+			after: pods("10.60.0.0/16", "fd00::/48"), want: []string{"fd00::/48 Value", "10.244.0.0/24 Node"},
+			known: "True Configured", message: "Pods have fd00::/48 of Value and 10.244.0.0/24 of Node.",
+			consistent: "False RangeTakenByPeer", says: []string{"10.244.0.0/24 of Node"},
+		},
+		"a value of another family than the former range": {
+			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
+			after: pods("fd00::/48"), want: []string{"fd00::/48 Value"},
+			known: "True Configured", message: "Pods have fd00::/48 of Value.", consistent: "True SourcesAgree",
+		},
+		"a value that is removed": {
+			local: "10.48.0.0/16", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
+			before: pods("10.48.0.0/16"), want: []string{"10.244.0.0/24 Node"},
+			known: "True Detected", message: "Pods have 10.244.0.0/24 of Node.", consistent: "True SourcesAgree",
+		},
+		"a value that is removed, and no range is detected": {
+			local: "10.48.0.0/16", first: node("a"), second: node("b"),
+			before: pods("10.48.0.0/16"), want: []string{"10.48.0.0/16 Value"},
+			known: "True Configured", message: "Pods have 10.48.0.0/16 of Value.", consistent: "False RangesRetained",
+			says: []string{"10.48.0.0/16 of Value"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, status := changed(t, test.local, test.first, test.second, test.before, test.after)
+			if diff := cmp.Diff(test.want, of(status, v1alpha1.RangeOfPods)); diff != "" {
+				t.Errorf("pods (-want +got):\n%s", diff)
+			}
+			if got := reason(status, v1alpha1.ConditionRangesKnown); got != test.known {
+				t.Errorf("RangesKnown is %s", got)
+			}
+			if got := message(status, v1alpha1.ConditionRangesKnown); got != test.message {
+				t.Errorf("RangesKnown has message %q", got)
+			}
+			if got := reason(status, v1alpha1.ConditionRangesConsistent); got != test.consistent {
+				t.Errorf("RangesConsistent is %s: %s", got, message(status, v1alpha1.ConditionRangesConsistent))
+			}
+			for _, words := range test.says {
+				if said := message(status, v1alpha1.ConditionRangesConsistent); !strings.Contains(said, words) {
+					t.Errorf("RangesConsistent has message %q without %q", said, words)
+				}
+			}
+			// The ranges are the current ones once no tunnel uses the former ones.
+			if err := w.kube.Delete(t.Context(), tunnel(test.local, "10.60.0.0/16")); err != nil {
+				t.Fatal(err)
+			}
+			without := newWorld(t, test.second)
+			without.Values = test.after
+			if diff := cmp.Diff(of(without.pass(), v1alpha1.RangeOfPods), of(w.pass(), v1alpha1.RangeOfPods)); diff != "" {
+				t.Errorf("pods without the tunnel (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

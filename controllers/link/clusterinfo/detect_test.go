@@ -6,6 +6,7 @@ package clusterinfo
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,11 +40,15 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}}
 }
 
-// pass reconciles until nothing changes, and returns the status.
+// pass reconciles until nothing changes, and returns the status. The last reconcile must be followed by another one,
+// which reads the sources that are not watched again.
 func (w *world) pass() v1alpha1.ClusterInfoStatus {
 	w.t.Helper()
 	for range 5 {
-		if _, writes := w.kube.Pass(w.Reconciler, request); len(writes) == 0 {
+		if after, writes := w.kube.Pass(w.Reconciler, request); len(writes) == 0 {
+			if after != rereadInterval {
+				w.t.Errorf("the sources are read again after %s, want %s", after, rereadInterval)
+			}
 			return kittest.Read(w.kube, "", v1alpha1.ClusterInfoName, &v1alpha1.ClusterInfo{}).Status
 		}
 	}
@@ -230,6 +235,13 @@ func TestRangesOfEachDistributionAreDetected(t *testing.T) {
 			}
 			if got := reason(status, v1alpha1.ConditionRangesKnown); got != "True Detected" {
 				t.Errorf("RangesKnown is %s", got)
+			}
+			for _, text := range slices.Concat(test.pods, test.services) {
+				cidr, source, _ := strings.Cut(text, " ")
+				said := message(status, v1alpha1.ConditionRangesKnown)
+				if !strings.Contains(said, cidr) || !strings.Contains(said, source) {
+					t.Errorf("RangesKnown has message %q without %s", said, text)
+				}
 			}
 			if got := reason(status, v1alpha1.ConditionRangesConsistent); got != "True SourcesAgree" {
 				t.Errorf("RangesConsistent is %s: %+v", got, status.Conditions)

@@ -12,6 +12,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/netmap"
 )
 
 // maxValues is the maximum number of CIDRs in one flag.
@@ -77,11 +78,5 @@ func (v *Values) found(use v1alpha1.ClusterRangeUse) []netip.Prefix {
 		v1alpha1.RangeOfPods: v.PodCIDRs, v1alpha1.RangeOfServices: v.ServiceCIDRs, v1alpha1.RangeOfNodes: v.NodeCIDRs,
 		v1alpha1.RangeExternal: v.ExternalCIDRs, v1alpha1.RangeReserved: v.ReservedCIDRs,
 	}[use]
-	var prefixes []netip.Prefix
-	for _, text := range texts {
-		if prefix, err := netip.ParsePrefix(text); err == nil {
-			prefixes = append(prefixes, prefix.Masked())
-		}
-	}
-	return prefixes
+	return netmap.ParseCIDRs(texts)
 }

@@ -105,7 +105,7 @@ func (p *pass) answered() ([]v1alpha1.CIDRMapping, *state) {
 				return local, nil
 			}
 		case accepted.Status == metav1.ConditionFalse:
-			return nil, refused(accepted.Message)
+			return nil, refused(accepted)
 		}
 	}
 	return nil, nil

@@ -39,13 +39,7 @@ var families = []family{{"IPv4", true, 18, 12}, {"IPv6", false, 112, 40}}
 
 // of returns the valid CIDRs of the family.
 func (f family) of(cidrs []string) []netip.Prefix {
-	var found []netip.Prefix
-	for _, text := range cidrs {
-		if prefix, err := netip.ParsePrefix(text); err == nil && prefix.Addr().Is4() == f.is4 {
-			found = append(found, prefix)
-		}
-	}
-	return found
+	return slices.DeleteFunc(netmap.ParseCIDRs(cidrs), func(p netip.Prefix) bool { return p.Addr().Is4() != f.is4 })
 }
 
 // preferred returns a range at the upper end of the first CIDR of the pool that is large enough, because

@@ -173,6 +173,8 @@ func TestTheEndpointsAndTheUsedKeyOfTheGatewayAreAnnounced(t *testing.T) {
 	older := strings.Repeat("o", 42) + "A="
 	rome.uses(older)
 	expect("before the gateway uses its new key", older, "10.0.0.1:30820")
+	rome.Settings.PodCIDRs = nil
+	expect("while the ranges of pods are unknown", older, "10.0.0.1:30820")
 }
 
 func TestARefusedTunnelKeepsNoRanges(t *testing.T) {

@@ -82,7 +82,7 @@ func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelE
 		return nil, err
 	}
 	if len(f.ranges.Pods) == 0 {
-		return failing(ReasonNotConfigured, "The pod CIDRs of this cluster are unknown, see ClusterInfo %s: "+
+		return blocked(ReasonNotConfigured, "The pod CIDRs of this cluster are unknown, see ClusterInfo %s: "+
 			"set network.podCIDRs in the values of the chart.", v1alpha1.ClusterInfoName), nil
 	}
 	if len(l.PodCIDRs) > 0 {
@@ -91,7 +91,7 @@ func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelE
 		if used, err := clusterinfo.UsesPodValues(ctx, l.Client); err != nil {
 			return nil, err
 		} else if !used {
-			return failing(ReasonNotConfigured, "The value network.podCIDRs is not used yet, see the conditions of "+
+			return blocked(ReasonNotConfigured, "The value network.podCIDRs is not used yet, see the conditions of "+
 				"ClusterInfo %s.", v1alpha1.ClusterInfoName), nil
 		}
 	}
@@ -112,7 +112,7 @@ func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelE
 	f.newKey = string(secret.Data[v1alpha1.WireGuardPublicKey])
 	described := l.Settings.config(l.ClusterID, f.newKey, []string{examplePods})
 	if errs := validation.ValidateNetworkConfigSpec(described); len(errs) > 0 {
-		return failing(ReasonKeyInvalid, "Secret %s/%s has no valid WireGuard public key under %s: correct the Secret, "+
+		return blocked(ReasonKeyInvalid, "Secret %s/%s has no valid WireGuard public key under %s: correct the Secret, "+
 			"or delete it so that a new key pair is created.",
 			l.Namespace, v1alpha1.WireGuardSecret, v1alpha1.WireGuardPublicKey), nil
 	}
@@ -161,14 +161,14 @@ func (l *Local) findEndpoints(ctx context.Context, f *facts) error {
 	return err
 }
 
-// gateway returns the public key and endpoints of the local gateway for a peer; nil if readKeys returns
-// a state. previous is the value that was written before, or nil: its endpoints are kept until settled
+// gateway returns the public key and endpoints of the local gateway for a peer. previous is the value that was
+// written before, or nil. It is returned if readKeys returns a state, and its endpoints are kept until settled
 // returns new ones. after is the time until they are to be read again; 0 means never.
 func (l *Local) gateway(
 	ctx context.Context, f *facts, tunnel *v1alpha1.TunnelEndpoint, previous *v1alpha1.PeeringGateway,
 ) (current *v1alpha1.PeeringGateway, after time.Duration, err error) {
 	if failed, err := l.readKeys(ctx, f, tunnel); failed != nil || err != nil {
-		return nil, 0, err
+		return previous, 0, err
 	}
 	if err := l.findEndpoints(ctx, f); err != nil {
 		return nil, 0, err

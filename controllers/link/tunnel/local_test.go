@@ -172,3 +172,79 @@ func TestDetectedPodCIDRsAreNotSentWhileOthersAreConfigured(t *testing.T) {
 		t.Errorf("the ranges of milan differ (-want +got):\n%s", diff)
 	}
 }
+
+// The local cluster may fail to prepare a change of a tunnel. The existing tunnel must stay as it is, and its state
+// must remain Established while the gateway reports that it is connected. Otherwise EndpointSlices with the pods of
+// the peer are deleted.
+func TestFailureToChangeATunnelKeepsItEstablished(t *testing.T) {
+	detected := []v1alpha1.ClusterRange{{Use: v1alpha1.RangeOfPods, CIDR: "10.2.0.0/24", Source: v1alpha1.SourceNode}}
+	for name, test := range map[string]struct {
+		fail            func(rome, milan *world)
+		reason, message string
+		// undo ends the failure.
+		undo func(rome, milan *world)
+	}{
+		"a value that is not used yet": {
+			fail:   func(_, milan *world) { milan.r.PodCIDRs = []string{"10.2.0.0/16"} },
+			reason: ReasonNotConfigured, message: "network.podCIDRs is not used yet",
+			undo: func(_, milan *world) { milan.Settings.PodCIDRs, milan.own = milan.r.PodCIDRs, nil },
+		},
+		"unknown ranges of pods": {
+			fail:   func(_, milan *world) { milan.own = nil },
+			reason: ReasonNotConfigured, message: "set network.podCIDRs",
+			undo: func(_, milan *world) { milan.own = detected },
+		},
+		"an invalid key": {
+			fail: func(_, milan *world) {
+				kittest.Change(milan.Cluster, installation, v1alpha1.WireGuardSecret, &corev1.Secret{},
+					func(secret *corev1.Secret) { secret.Data[v1alpha1.WireGuardPublicKey] = []byte("none") })
+			},
+			reason: ReasonKeyInvalid, message: "federation-wireguard",
+			undo: func(_, milan *world) {
+				milan.remove(kittest.Read(milan.Cluster, installation, v1alpha1.WireGuardSecret, &corev1.Secret{}))
+			},
+		},
+		"no free range for a new range of the peer": {
+			fail:   func(rome, _ *world) { rome.Settings.PodCIDRs = []string{"10.1.0.0/16", "10.8.0.0/14"} },
+			reason: ReasonAddressesExhausted, message: "no free IPv4 range",
+			undo: func(rome, _ *world) { rome.Settings.PodCIDRs = []string{"10.1.0.0/16"} },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			provider := settingsOf()
+			provider.PoolCIDRs, provider.ReservedCIDRs = []string{"10.6.0.0/16"}, []string{"10.8.0.0/24"}
+			rome, milan := peers(t, settingsOf("10.1.0.0/16"), provider)
+			milan.own = detected
+			all := func() bool { return replicate(rome, milan) }
+			settle(t, all, rome, milan)
+			rome.gatewayReports(v1alpha1.TunnelConnected, "")
+			milan.gatewayReports(v1alpha1.TunnelConnected, "")
+			settle(t, all, rome, milan)
+			expectStatus(t, milan, v1alpha1.PeeringEstablished, ReasonConnected, "")
+			before := milan.te().Spec
+
+			test.fail(rome, milan)
+			settle(t, all, rome, milan)
+			expectStatus(t, milan, v1alpha1.PeeringEstablished, test.reason, test.message)
+			if c := condition(milan); c.Status != metav1.ConditionFalse {
+				t.Errorf("the condition is %s", c.Status)
+			}
+			if phase := rome.fc().Status.Networking; phase != v1alpha1.PeeringEstablished {
+				t.Errorf("the peer reports %s: %v", phase, condition(rome))
+			}
+			if diff := cmp.Diff(before, milan.te().Spec); diff != "" {
+				t.Errorf("the tunnel (-before +after):\n%s", diff)
+			}
+
+			milan.gatewayReports(v1alpha1.TunnelConnecting, "no handshake")
+			milan.Clock.Step(settleTime)
+			settle(t, all, rome, milan)
+			expectStatus(t, milan, v1alpha1.PeeringError, test.reason, test.message)
+			milan.gatewayReports(v1alpha1.TunnelConnected, "")
+			test.undo(rome, milan)
+			settle(t, all, rome, milan)
+			expectAgreement(t, rome, milan)
+			expectStatus(t, milan, v1alpha1.PeeringEstablished, ReasonConnected, "")
+		})
+	}
+}

@@ -124,12 +124,7 @@ func reserved(own netmap.Ranges, external []string) (cidrs []string, left int) {
 		}
 		return a.Addr().Compare(b.Addr())
 	})
-	var kept []netip.Prefix
-	for _, text := range external {
-		if prefix, err := netip.ParsePrefix(text); err == nil {
-			kept = append(kept, prefix)
-		}
-	}
+	kept := netmap.ParseCIDRs(external)
 	for _, cidr := range all {
 		if !netmap.Covers(kept, cidr) {
 			kept = append(kept, cidr)

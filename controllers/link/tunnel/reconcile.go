@@ -127,8 +127,12 @@ func (r *Reconciler) agree(ctx context.Context, p *pass) (*state, error) {
 		r.answerConfigs,
 		r.ensureTunnel,
 	} {
-		if current, err := step(ctx, p); err != nil || current != nil {
-			return current, err
+		current, err := step(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if current != nil {
+			return p.whileUnchanged(current, r.Clock.Now(), r.life.isExpired()), nil
 		}
 	}
 	return p.state(r.Clock.Now(), r.life.isExpired()), nil

@@ -118,7 +118,7 @@ func (r *Reconciler) refuseExhausted(
 	if err := r.answer(ctx, config, nil, ReasonAddressesExhausted, why); err != nil {
 		return nil, err
 	}
-	return failing(ReasonAddressesExhausted, "AddressPool %s has no free range to remap the ranges of the peer to: %s",
+	return blocked(ReasonAddressesExhausted, "AddressPool %s has no free range to remap the ranges of the peer to: %s",
 		v1alpha1.DefaultAddressPool, remote.Text(cause.Error())), nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/netmap"
 )
 
 // Settings are the network settings of the local cluster, which an administrator sets by flags.
@@ -106,10 +107,8 @@ func (s *Settings) Validate() []error {
 	for _, err := range validation.KeepCIDRs(s.KeepCIDRs, field.NewPath("--"+flagKeepCIDRs)) {
 		errs = append(errs, err)
 	}
-	for _, text := range s.PeerCIDRs {
-		if _, err := netip.ParsePrefix(text); err != nil {
-			errs = append(errs, fmt.Errorf("--network-peer-cidrs %q: must be a CIDR, for example 10.0.0.0/8", text))
-		}
+	for _, err := range validation.AnyCIDRs(s.PeerCIDRs, field.NewPath("--network-peer-cidrs")) {
+		errs = append(errs, err)
 	}
 	if len(s.PeerCIDRs) == 0 {
 		errs = append(errs, errors.New("--network-peer-cidrs: must name a CIDR, for example 10.0.0.0/8"))
@@ -151,11 +150,5 @@ func (s *Settings) permits(text string) bool { return within(s.PeerCIDRs, text) 
 // within reports whether one of cidrs contains all addresses of a range.
 func within(cidrs []string, text string) bool {
 	prefix, err := netip.ParsePrefix(text)
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(cidrs, func(text string) bool {
-		cidr, err := netip.ParsePrefix(text)
-		return err == nil && cidr.Bits() <= prefix.Bits() && cidr.Contains(prefix.Addr())
-	})
+	return err == nil && netmap.Covers(netmap.ParseCIDRs(cidrs), prefix)
 }

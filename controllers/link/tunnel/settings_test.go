@@ -36,6 +36,7 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		"a word to keep":                 func(s *settings) { s.KeepCIDRs = []string{"all"} },
 		"a CIDR to keep twice":           func(s *settings) { s.KeepCIDRs = []string{"10.0.0.0/8", "10.0.0.0/8"} },
 		"peers that may have a word":     func(s *settings) { s.PeerCIDRs = []string{"all"} },
+		"host bits in CIDRs of peers":    func(s *settings) { s.PeerCIDRs = []string{"10.0.0.1/8"} },
 	} {
 		s := settingsOf("10.0.0.0/16")
 		if change(&s); len(s.Validate()) == 0 {

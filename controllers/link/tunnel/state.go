@@ -82,6 +82,8 @@ type state struct {
 	reason, message string
 	// latency is the round-trip time of a connected tunnel in microseconds; 0 if it is unknown.
 	latency int64
+	// unchanged is true for a failure that leaves an existing tunnel as it is, see whileUnchanged.
+	unchanged bool
 }
 
 func pending(reason, format string, args ...any) *state {
@@ -92,8 +94,36 @@ func failing(reason, format string, args ...any) *state {
 	return &state{phase: v1alpha1.PeeringError, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-func refused(why string) *state {
-	return failing(ReasonPeerRefuses, "The peer refuses the NetworkConfig of this cluster: %s", remote.Text(why))
+// blocked returns a failed state that leaves an existing tunnel as it is, see whileUnchanged.
+func blocked(reason, format string, args ...any) *state {
+	s := failing(reason, format, args...)
+	s.unchanged = true
+	return s
+}
+
+// refused returns the state of a peer that does not accept the NetworkConfig of this cluster. A peer without free
+// addresses keeps the tunnel that was agreed upon before; otherwise it removes the ranges from its tunnel.
+func refused(answer *metav1.Condition) *state {
+	s := failing(ReasonPeerRefuses, "The peer refuses the NetworkConfig of this cluster: %s", remote.Text(answer.Message))
+	s.unchanged = answer.Reason == ReasonAddressesExhausted
+	return s
+}
+
+// whileUnchanged returns the state to report while a failure prevents a change of the tunnel. If the failure leaves an
+// established tunnel as it is, the state is Established with the reason of the failure: the state Error would cause,
+// for example, the deletion of EndpointSlices with pods of the peer.
+func (p *pass) whileUnchanged(failed *state, now time.Time, expired bool) *state {
+	if !failed.unchanged || p.tunnel == nil || len(p.tunnel.Spec.Remote) == 0 {
+		return failed
+	}
+	current := p.state(now, expired)
+	if current.phase != v1alpha1.PeeringEstablished {
+		return failed
+	}
+	return &state{
+		phase: current.phase, reason: failed.reason, latency: current.latency, unchanged: true,
+		message: failed.message + " The tunnel uses the ranges that were agreed upon before.",
+	}
 }
 
 // absent returns the state of a peer without a tunnel. intended states that the networking of fc is Tunnel.
@@ -131,7 +161,8 @@ func (p *pass) state(now time.Time, expired bool) *state {
 		}
 		// The status may be for an older generation: the previous tunnel is connected until the gateway
 		// observes the new spec.
-		return &state{v1alpha1.PeeringEstablished, ReasonConnected, "The tunnel is connected.", status.LatencyMicroseconds}
+		return &state{phase: v1alpha1.PeeringEstablished, reason: ReasonConnected, message: "The tunnel is connected.",
+			latency: status.LatencyMicroseconds}
 	case v1alpha1.TunnelError:
 		if status.ObservedGeneration >= p.tunnel.Generation {
 			return failing(ReasonTunnelFailing, "TunnelEndpoint %s: %s", p.tunnel.Name, message)
@@ -181,7 +212,7 @@ func (r *Reconciler) report(
 		return err
 	}
 	kind := corev1.EventTypeNormal
-	if s.phase == v1alpha1.PeeringError {
+	if s.phase == v1alpha1.PeeringError || s.unchanged {
 		kind = corev1.EventTypeWarning
 	}
 	r.Events.Event(fc, kind, s.reason, s.message)

@@ -25,6 +25,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/link/clusterinfo"
 )
 
 // Name is the name of the controller in --controllers, logs, metrics and events.
@@ -95,7 +96,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.ForeignCluster{}, ofConsumer, builder.WithPredicates(kit.Changed(reachabilityChanged))).
 		Watches(&v1alpha1.ClusterInfo{},
 			kit.EnqueueAfter(settleDelay, kit.RequestsOfAll(r.Client, &v1alpha1.ShadowEndpointSliceList{})),
-			builder.WithPredicates(kit.Changed(rangesChanged))).
+			builder.WithPredicates(clusterinfo.RangesChanged())).
 		WatchesRawSource(source.Kind[client.Object](owned, &discoveryv1.EndpointSlice{}, ofSlice)).
 		WatchesRawSource(source.Kind[client.Object](owned, &v1alpha1.TunnelEndpoint{}, ofConsumer,
 			kit.Changed(tunnelChanged))).
@@ -112,11 +113,6 @@ func reachabilityChanged(old, current *v1alpha1.ForeignCluster) bool {
 // tunnelChanged reports whether the ranges of the peer in a TunnelEndpoint changed.
 func tunnelChanged(old, current *v1alpha1.TunnelEndpoint) bool {
 	return !equality.Semantic.DeepEqual(old.Spec.Remote, current.Spec.Remote)
-}
-
-// rangesChanged reports whether the ranges of pods, nodes, Services or API servers in a ClusterInfo changed.
-func rangesChanged(old, current *v1alpha1.ClusterInfo) bool {
-	return !equality.Semantic.DeepEqual(old.Status.Ranges, current.Status.Ranges)
 }
 
 // requestsOfConsumer maps a ForeignCluster, or the TunnelEndpoint of the same name, to the

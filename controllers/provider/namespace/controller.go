@@ -29,6 +29,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/link/clusterinfo"
 )
 
 // Name is the name of the controller in --controllers, logs, metrics and events.
@@ -130,10 +131,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	// The ranges of this cluster and of each peer are in the NetworkPolicies of all consumers.
 	all := handler.EnqueueRequestsFromMapFunc(kit.RequestsOfAll(r.Client, &v1alpha1.ForeignClusterList{}))
 	return controller.
-		Watches(&v1alpha1.ClusterInfo{}, all,
-			builder.WithPredicates(kit.Changed(func(old, current *v1alpha1.ClusterInfo) bool {
-				return !equality.Semantic.DeepEqual(old.Status.Ranges, current.Status.Ranges)
-			}))).
+		Watches(&v1alpha1.ClusterInfo{}, all, builder.WithPredicates(clusterinfo.RangesChanged())).
 		WatchesRawSource(source.Kind[client.Object](policies, &v1alpha1.TunnelEndpoint{}, all,
 			kit.Changed(func(old, current *v1alpha1.TunnelEndpoint) bool {
 				return !equality.Semantic.DeepEqual(old.Spec.Remote, current.Spec.Remote)

@@ -174,13 +174,7 @@ func (n *Network) inside(f family, others []string) []string {
 			cidrs = append(cidrs, prefix.Masked().String())
 		}
 	}
-	for _, cidr := range others {
-		// The registry has validated the CIDRs of a ClusterInfo and of a TunnelEndpoint.
-		if prefix, err := netip.ParsePrefix(cidr); err == nil {
-			add(prefix)
-		}
-	}
-	for _, prefix := range slices.Concat(netmap.MetadataServices, n.Refused) {
+	for _, prefix := range slices.Concat(netmap.ParseCIDRs(others), netmap.MetadataServices, n.Refused) {
 		add(prefix)
 	}
 	slices.Sort(cidrs)

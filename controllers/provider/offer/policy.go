@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/apiserver/reflection"
 	"liqo.io/federation/apiserver/trust"
 )
@@ -113,13 +114,7 @@ func (p *Policy) Kinds() []metav1.GroupVersionResource {
 
 // DNS returns the parsed NetworkDNS. Validate has reported invalid ones.
 func (p *Policy) DNS() []netip.Prefix {
-	var prefixes []netip.Prefix
-	for _, text := range p.NetworkDNS {
-		if prefix, err := netip.ParsePrefix(text); err == nil {
-			prefixes = append(prefixes, prefix)
-		}
-	}
-	return prefixes
+	return netmap.ParseCIDRs(p.NetworkDNS)
 }
 
 // ObjectLimits returns the parsed Objects. Validate has reported invalid ones.

@@ -5,7 +5,6 @@ package offer
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -105,6 +104,7 @@ func (p *Policy) validatePatterns() []error {
 		federationvalidation.RemoteNamespaces(p.RemoteNamespaces, field.NewPath("--"+flagRemoteNamespaces)),
 		federationvalidation.Objects(p.ObjectLimits(), field.NewPath("--"+flagObjects)),
 		federationvalidation.ExternalNames(p.ExternalNames, field.NewPath("--"+flagExternalNames)),
+		federationvalidation.AnyCIDRs(p.NetworkDNS, field.NewPath("--"+flagDNS)),
 	) {
 		errs = append(errs, err)
 	}
@@ -120,11 +120,6 @@ func (p *Policy) validatePatterns() []error {
 	for _, name := range p.NetworkIngressFrom {
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 			errs = append(errs, fmt.Errorf("--%s %q: %s", flagIngressFrom, name, strings.Join(problems, "; ")))
-		}
-	}
-	for _, cidr := range p.NetworkDNS {
-		if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix != prefix.Masked() {
-			errs = append(errs, fmt.Errorf("--%s %q: must be a CIDR, for example 169.254.20.10/32", flagDNS, cidr))
 		}
 	}
 	if p.MaxRemoteNamespaces < 0 {

@@ -12,9 +12,12 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	federationvalidation "liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
@@ -186,24 +189,17 @@ func (o *Options) Validate() []error {
 		errs = append(errs, errors.New("--consumer-api-server-through-tunnels: requires --consumer-api-server with an IP "+
 			"address, and --installation-namespace"))
 	}
-	for _, cidr := range o.RefusedEndpointCIDRs {
-		if _, err := netip.ParsePrefix(cidr); err != nil {
-			errs = append(errs, fmt.Errorf("--%s %q: must be a CIDR, for example 10.96.0.0/12",
-				flagRefusedEndpointCIDRs, cidr))
-		}
+	for _, err := range federationvalidation.AnyCIDRs(
+		o.RefusedEndpointCIDRs, field.NewPath("--"+flagRefusedEndpointCIDRs),
+	) {
+		errs = append(errs, err)
 	}
 	return errs
 }
 
 // refusedEndpointCIDRs returns the parsed RefusedEndpointCIDRs. It omits invalid ones, which Validate reports.
 func (o *Options) refusedEndpointCIDRs() []netip.Prefix {
-	var prefixes []netip.Prefix
-	for _, cidr := range o.RefusedEndpointCIDRs {
-		if prefix, err := netip.ParsePrefix(cidr); err == nil {
-			prefixes = append(prefixes, prefix)
-		}
-	}
-	return prefixes
+	return netmap.ParseCIDRs(o.RefusedEndpointCIDRs)
 }
 
 // consumerAPI returns the host and port in ConsumerAPIServer, or the zero value if it is empty. It fails if the URL is

@@ -60,8 +60,8 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 		},
 		{
 			name:   "a refused address",
-			change: func(o *Options) { o.RefusedEndpointCIDRs = []string{"10.96.0.0/12", "10.96.0.1"} },
-			want:   []string{"--policy-refused-endpoint-cidrs"},
+			change: func(o *Options) { o.RefusedEndpointCIDRs = []string{"10.96.0.0/12", "10.96.0.1", "10.1.2.3/16"} },
+			want:   []string{"--policy-refused-endpoint-cidrs[1]", "--policy-refused-endpoint-cidrs[2]"},
 		},
 		{name: "no identity", change: func(o *Options) { o.IdentityDir = "" }, want: []string{"--identity-dir"}},
 	}

@@ -14,8 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-
-	"liqo.io/federation/controllers/metrics"
 )
 
 const (
@@ -39,7 +37,7 @@ type Controller[K comparable] struct {
 	reconcile Reconcile[K]
 }
 
-// New returns a controller, which starts with Run. The name appears in logs and metrics.
+// New returns a controller, which starts with Run. The name appears in logs.
 func New[K comparable](name string, workers int, reconcile Reconcile[K]) *Controller[K] {
 	return &Controller[K]{
 		name:      name,
@@ -86,9 +84,7 @@ func (c *Controller[K]) Next(ctx context.Context) bool {
 	defer c.Done(key)
 
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "key", fmt.Sprint(key))
-	start := time.Now()
 	after, err := c.reconcileWithin(klog.NewContext(ctx, logger), key)
-	metrics.ObserveReconcile(c.name, time.Since(start), err)
 	switch {
 	case err == nil:
 		c.Forget(key)

@@ -130,6 +130,8 @@ var unreachable = []struct {
 	{"netagent", module + "/controllers/..."},
 	{"netagent", module + "/registry/..."},
 	{"netagent", "k8s.io/apiserver/..."},
+	// Only the controller manager serves these metrics.
+	{"controllers/virtualkubelet", module + "/controllers/metrics/..."},
 }
 
 // remoteClients is the only package that may create a client configuration; the other packages

@@ -92,6 +92,13 @@ func TestForbiddenImportsAreReported(t *testing.T) {
 			want: "netagent/model: depends on k8s.io/apiserver/pkg/server, which netagent may not",
 		},
 		{
+			name: "a virtual kubelet may not depend on metrics that only the controller manager serves",
+			pkg: pkg{ImportPath: module + "/controllers/virtualkubelet/queue",
+				Deps: []string{module + "/controllers/metrics"}},
+			want: "controllers/virtualkubelet/queue: depends on " + module +
+				"/controllers/metrics, which controllers/virtualkubelet may not",
+		},
+		{
 			name: "only the kernel package may import netlink",
 			pkg:  pkg{ImportPath: module + "/netagent/apply", Imports: []string{"github.com/vishvananda/netlink"}},
 			want: "netagent/apply: imports github.com/vishvananda/netlink, which only netagent/kernel may",

@@ -193,6 +193,17 @@ func KeepCIDRs(list []string, path *field.Path) field.ErrorList {
 	return cidrs(list, MaxKeepCIDRs, true, path)
 }
 
+// AnyCIDRs validates a list of CIDRs without host bits. In contrast to ValidateCIDR, their addresses
+// need not be routable between clusters, for example 169.254.0.0/16 and 0.0.0.0/0.
+func AnyCIDRs(list []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, text := range list {
+		_, wrong := anyCIDR(text, path.Index(i))
+		errs = append(errs, wrong...)
+	}
+	return errs
+}
+
 // cidrs validates a list of CIDRs. most is the maximum length of the list. If overlap is true, the
 // CIDRs may overlap.
 func cidrs(list []string, most int, overlap bool, path *field.Path) field.ErrorList {
@@ -232,6 +243,20 @@ func ValidateCIDR(text string, path *field.Path) field.ErrorList {
 // cidr validates text like ValidateCIDR, and returns the parsed CIDR. The CIDR is the zero value if
 // errors are returned.
 func cidr(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
+	prefix, errs := anyCIDR(text, path)
+	switch {
+	case len(errs) > 0:
+		return netip.Prefix{}, errs
+	case prefix.Bits() < shortestPrefix:
+		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text),
+			fmt.Sprintf("must have a prefix length of at least %d", shortestPrefix))}
+	}
+	return routable(prefix, prefix.String(), text, path)
+}
+
+// anyCIDR validates that text is a CIDR without host bits, and returns the parsed CIDR. The CIDR is
+// the zero value if errors are returned.
+func anyCIDR(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
 	invalid := func(message string) (netip.Prefix, field.ErrorList) {
 		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), message)}
 	}
@@ -239,12 +264,10 @@ func cidr(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
 	switch {
 	case len(text) > maxCIDR || err != nil:
 		return invalid("must be a CIDR, for example 10.1.0.0/16 or fd00:1::/64")
-	case prefix.Bits() < shortestPrefix:
-		return invalid(fmt.Sprintf("must have a prefix length of at least %d", shortestPrefix))
 	case prefix != prefix.Masked():
 		return invalid(fmt.Sprintf("must have no host bits, for example %s", prefix.Masked()))
 	}
-	return routable(prefix, prefix.String(), text, path)
+	return prefix, nil
 }
 
 // cidrForm returns the errors of cidr without the parsed CIDR, so that it can be an argument of the

@@ -74,6 +74,24 @@ func TestCIDRMustBeRoutableAndCanonical(t *testing.T) {
 	}
 }
 
+func TestAnyCIDRsMustHaveNoHostBits(t *testing.T) {
+	for _, test := range []struct{ text, message string }{
+		{"10.1.0.0/16", ""},
+		{"0.0.0.0/0", ""},
+		{"169.254.20.10/32", ""},
+		{"fe80::/10", ""},
+		{"10.1.2.3/16", "flag[1]: Invalid value: \"10.1.2.3/16\": must have no host bits, for example 10.1.0.0/16"},
+		{"10.1.0.0", "must be a CIDR"},
+		{"all", "must be a CIDR"},
+	} {
+		errs := AnyCIDRs([]string{"10.9.0.0/16", test.text}, field.NewPath("flag"))
+		if message := errs.ToAggregate(); (message != nil) != (test.message != "") ||
+			message != nil && !strings.Contains(message.Error(), test.message) {
+			t.Errorf("%s: got %v, want %q", test.text, message, test.message)
+		}
+	}
+}
+
 func TestAddressMustBeRoutableAndCanonical(t *testing.T) {
 	path := field.NewPath("address")
 	for text, good := range map[string]bool{

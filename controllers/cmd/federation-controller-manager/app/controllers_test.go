@@ -50,8 +50,8 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 	options.VirtualKubelet.PullPolicy = "Sometimes"
 	options.Networking = "Round"
 	options.APIAccess = "Home"
-	options.RefusedEndpointCIDRs = []string{"10.96.0.0/12", "10.96.0.1"}
-	if errs := options.Validate(); len(errs) != 8 {
+	options.RefusedEndpointCIDRs = []string{"10.96.0.0/12", "10.96.0.1", "10.1.2.3/16"}
+	if errs := options.Validate(); len(errs) != 9 {
 		t.Errorf("%d errors: %v", len(errs), errs)
 	}
 }

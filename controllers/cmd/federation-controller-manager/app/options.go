@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
 	componentconfig "k8s.io/component-base/config"
@@ -25,7 +26,9 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	federationvalidation "liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/consumer/peering"
 	"liqo.io/federation/controllers/consumer/virtualnode"
@@ -233,10 +236,10 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.Ranges.Validate()...)
 	errs = append(errs, o.Network.Validate()...)
 	errs = append(errs, o.ControlProxy.Validate()...)
-	for _, cidr := range o.RefusedEndpointCIDRs {
-		if _, err := netip.ParsePrefix(cidr); err != nil {
-			errs = append(errs, fmt.Errorf("--policy-refused-endpoint-cidrs %q: must be a CIDR, for example 10.96.0.0/12", cidr))
-		}
+	for _, err := range federationvalidation.AnyCIDRs(
+		o.RefusedEndpointCIDRs, field.NewPath("--policy-refused-endpoint-cidrs"),
+	) {
+		errs = append(errs, err)
 	}
 	errs = append(errs, validateSelection(o.Controllers)...)
 	errs = append(errs, o.Policy.Validate()...)
@@ -263,13 +266,7 @@ func (o *Options) installation() trust.Installation {
 
 // refusedEndpointCIDRs returns the parsed RefusedEndpointCIDRs. It omits invalid ones, which Validate reports.
 func (o *Options) refusedEndpointCIDRs() []netip.Prefix {
-	var prefixes []netip.Prefix
-	for _, cidr := range o.RefusedEndpointCIDRs {
-		if prefix, err := netip.ParsePrefix(cidr); err == nil {
-			prefixes = append(prefixes, prefix)
-		}
-	}
-	return prefixes
+	return netmap.ParseCIDRs(o.RefusedEndpointCIDRs)
 }
 
 // Config returns the Config of the controllers, with clients of the local cluster. It fails if the API server cannot be
