@@ -8,6 +8,7 @@ package virtualnode
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -120,6 +121,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.ResourceOffer{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
 		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofForeignCluster),
 			builder.WithPredicates(clusterChanged)).
+		Watches(&v1alpha1.ClusterInfo{}, kit.EnqueueAfter(settle, r.ofClusterInfo),
+			builder.WithPredicates(kit.Changed(rangesChanged))).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode)).
 		WatchesRawSource(watch(managed, &v1alpha1.TunnelEndpoint{}, r.ofForeignCluster)).
 		WatchesRawSource(watch(managed, &corev1.ServiceAccount{}, ofOwned)).
@@ -165,6 +168,11 @@ var clusterChanged = predicate.Funcs{
 	},
 }
 
+// rangesChanged reports whether the ranges in a ClusterInfo changed.
+func rangesChanged(old, current *v1alpha1.ClusterInfo) bool {
+	return !slices.Equal(old.Status.Ranges, current.Status.Ranges)
+}
+
 // list returns the cached VirtualNodes that the options select.
 func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []v1alpha1.VirtualNode {
 	var all v1alpha1.VirtualNodeList
@@ -192,6 +200,17 @@ func (r *Reconciler) ofNamespace(ctx context.Context, object client.Object) []re
 // ofForeignCluster maps an object with the name of a ForeignCluster to the VirtualNodes of that cluster.
 func (r *Reconciler) ofForeignCluster(ctx context.Context, object client.Object) []reconcile.Request {
 	return r.inNamespace(ctx, naming.PeerNamespace(object.GetName()))
+}
+
+// ofClusterInfo maps the ClusterInfo of the local cluster to all VirtualNodes.
+func (r *Reconciler) ofClusterInfo(ctx context.Context, _ client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, virtual := range r.list(ctx) {
+		if naming.IsPeerNamespace(virtual.Namespace) {
+			requests = append(requests, kit.Request(virtual.Namespace, virtual.Name))
+		}
+	}
+	return requests
 }
 
 // ofNode maps a Node to its virtual node.
