@@ -354,6 +354,8 @@ func TestPoliciesLimitTheObjectsOfTenants(t *testing.T) {
 		{"a copy in other namespaces by another controller", key, annotated("replicator.v1.mittwald.de/replicate-to")},
 		{"a permitted key", "", annotated("grafana_dashboard")},
 		{"a key that is not permitted", key, annotated("grafana_datasource")},
+		{"a rule of the monitoring", key, annotated("prometheus_rule")},
+		{"a part of the configuration of another ingress controller", key, annotated("haproxy.org/backend-config-snippet")},
 		{"a key that a pattern permits", "", annotated("metallb.io/address-pool")},
 		{"a label", key, create(limited, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new",
 			Labels: map[string]string{"grafana_alert": "1"}}})},
