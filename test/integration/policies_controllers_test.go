@@ -258,6 +258,8 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 		{"makes a remote namespace", "", makeNamespace("new", v1alpha1.RoleRemoteNamespace, "baseline")},
 		{"makes a remote namespace for privileged pods", "with its Pod Security Standard", makeNamespace("new", v1alpha1.RoleRemoteNamespace, "privileged")},
 		{"makes a remote namespace of another version", "with its Pod Security Standard", makeNamespace("new", v1alpha1.RoleRemoteNamespace, "baseline", "pod-security.kubernetes.io/enforce-version")},
+		{"makes a remote namespace that a webhook does not check", "without labels except", makeNamespace("new", v1alpha1.RoleRemoteNamespace, "baseline", "admission.gatekeeper.sh/ignore")},
+		{"makes a remote namespace with all labels of the controllers", "", makeNamespace("new", v1alpha1.RoleRemoteNamespace, "baseline", v1alpha1.LabelForeignCluster, v1alpha1.LabelOrigin, v1alpha1.LabelDestination, v1alpha1.LabelManagedBy)},
 		{"makes an offloaded remote namespace", "with its Pod Security Standard", makeNamespace("new", v1alpha1.RoleRemoteNamespace, "baseline", v1alpha1.LabelSchedulingEnabled)},
 		{"makes a tenant namespace", "", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant, "restricted")},
 		{"makes a tenant namespace with a lower standard", "with its Pod Security Standard", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant, "baseline")},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/podspec"
 )
 
@@ -64,5 +65,22 @@ func TestKeysThatProvidersRefuseAreOnThePage(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows in docs/reflection.md (-want +got):\n%s", diff)
+	}
+}
+
+// createdLabels matches the keys that labels of a created namespace may have.
+var createdLabels = regexp.MustCompile(`(?s)variables\.labels\.all\(k, k in \[(.*?)\]`)
+
+func TestPolicyForNamespacesPermitsTheLabelsThatControllersSet(t *testing.T) {
+	match := createdLabels.FindStringSubmatch(read(t, chartTemplates+"policies-controllers.yaml"))
+	if match == nil {
+		t.Fatal("the policy does not limit the labels of created namespaces")
+	}
+	got := strings.Split(strings.ReplaceAll(strings.Join(strings.Fields(match[1]), " "), "'", ""), ", ")
+	want := []string{"kubernetes.io/metadata.name", v1alpha1.LabelManagedBy, v1alpha1.LabelRole,
+		v1alpha1.LabelForeignCluster, v1alpha1.LabelOrigin, v1alpha1.LabelDestination,
+		"pod-security.kubernetes.io/enforce"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("keys in policies-controllers.yaml (-want +got):\n%s", diff)
 	}
 }
