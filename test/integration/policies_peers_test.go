@@ -353,7 +353,7 @@ func TestPoliciesLimitTheObjectsOfTenants(t *testing.T) {
 	for i := range 100_000 {
 		many[strconv.Itoa(i)] = ""
 	}
-	const refused, key = "the value policy.maxObjectBytes", "spec.incomingPolicy.pods.metadataKeys"
+	const refused, key = "spec.incomingPolicy.maxObjectBytes", "spec.incomingPolicy.pods.metadataKeys"
 	expect(t, []attempt{
 		{"a large object, where sizes are not limited", "",
 			create(open, configMap(map[string]string{"a": text(900_000)}, nil))},
