@@ -106,9 +106,10 @@ func (r *Reconciler) observeNetwork(
 		}
 		if !known {
 			condition.Status, condition.Reason = metav1.ConditionFalse, ReasonPodRangesUnknown
-			condition.Message = "Addresses of the provider's pods are not accepted, and endpoints of Services are not reflected, " +
-				"because the provider could report addresses of local pods: ClusterInfo " + v1alpha1.ClusterInfoName +
-				" has no CIDR of pods, or one that is derived from running pods. Set network.podCIDRs."
+			condition.Message = "Addresses of the provider's pods are not accepted, and endpoints of Services are not " +
+				"reflected, because the provider could report addresses of local pods: ClusterInfo " +
+				v1alpha1.ClusterInfoName + " has no CIDR of pods, or one that is derived from running pods. " +
+				"Set network.podCIDRs."
 		}
 	}
 	meta.SetStatusCondition(&virtual.Status.Conditions, condition)

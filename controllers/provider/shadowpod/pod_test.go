@@ -126,8 +126,12 @@ func TestLabelsThatTheProviderChangedAreKept(t *testing.T) {
 		}
 		pod.Annotations[annotationMirrored] = string(encoded)
 	}
-	before := map[string]string{"same": "1", "changed": "1", "removed": "1", "mesh": "consumer", "dropped": "1", "gone": "1"}
-	wanted := map[string]string{"same": "1", "changed": "2", "new": "1", "mesh": "other", "dropped": "2", "team": "consumer"}
+	before := map[string]string{
+		"same": "1", "changed": "1", "removed": "1", "mesh": "consumer", "dropped": "1", "gone": "1",
+	}
+	wanted := map[string]string{
+		"same": "1", "changed": "2", "new": "1", "mesh": "other", "dropped": "2", "team": "consumer",
+	}
 	for _, test := range []struct {
 		name   string
 		change func(*corev1.Pod)
