@@ -38,7 +38,8 @@ type AddressFilter struct {
 
 // NewAddressFilter returns a filter that refuses the CIDRs in refused, which an administrator configured, and the
 // addresses of pods, Services, nodes and API servers in info, the ClusterInfo of the local cluster. info may be nil.
-// CIDRs of pods with source v1alpha1.SourcePod are not refused, because they may contain addresses of other clusters.
+// CIDRs of pods with source v1alpha1.SourcePod are not refused, because they may contain addresses of other clusters:
+// see PodsKnown.
 func NewAddressFilter(info *v1alpha1.ClusterInfo, refused []netip.Prefix) AddressFilter {
 	filter := AddressFilter{Refused: slices.Clone(refused), Complete: len(refused) > 0}
 	if info == nil {
@@ -73,4 +74,27 @@ func (f *AddressFilter) Permits(text string) bool {
 		return slices.ContainsFunc(f.Tunnel, within)
 	}
 	return f.Complete && !slices.ContainsFunc(MetadataServices, within)
+}
+
+// PodsKnown reports whether an AddressFilter of the same arguments refuses the addresses of all local pods. It returns
+// false if info has no CIDR of pods, or has one with source v1alpha1.SourcePod that is not within a CIDR in refused:
+// such CIDRs contain the pods that run, but not necessarily those that start later. info may be nil.
+func PodsKnown(info *v1alpha1.ClusterInfo, refused []netip.Prefix) bool {
+	if info == nil {
+		return false
+	}
+	known := false
+	for _, r := range info.Status.Ranges {
+		prefix, err := netip.ParsePrefix(r.CIDR)
+		if err != nil || r.Use != v1alpha1.RangeOfPods {
+			continue
+		}
+		if r.Source == v1alpha1.SourcePod && !slices.ContainsFunc(refused, func(wider netip.Prefix) bool {
+			return wider.Bits() <= prefix.Bits() && wider.Contains(prefix.Addr())
+		}) {
+			return false
+		}
+		known = true
+	}
+	return known
 }

@@ -41,7 +41,7 @@ func TestPeersHaveNoAddressesOfTheLocalCluster(t *testing.T) {
 		{"a pod of a flat network, IPv6", flat, "fd00:3::1", true},
 		{"a local pod", flat, "10.1.2.3", false},
 		{"a local pod, IPv6", flat, "fd00:1::1", false},
-		{"a range derived from running pods", flat, "10.2.0.1", true},
+		{"a range derived from running pods, which may contain pods of peers", flat, "10.2.0.1", true},
 		{"a local Service", flat, "10.96.0.1", false},
 		{"a local node", flat, "192.0.2.1", false},
 		{"a local API server", flat, "192.0.2.9", false},
@@ -76,5 +76,50 @@ func TestPeersHaveNoAddressesOfTheLocalCluster(t *testing.T) {
 				t.Errorf("%s is permitted (-want +got):\n%s", test.address, diff)
 			}
 		})
+	}
+}
+
+func TestRangesOfRunningPodsAreNotAllPods(t *testing.T) {
+	pods := func(source v1alpha1.ClusterRangeSource, cidr string) v1alpha1.ClusterRange {
+		return v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: cidr, Source: source}
+	}
+	services := v1alpha1.ClusterRange{Use: v1alpha1.RangeOfServices, CIDR: "10.96.0.0/12",
+		Source: v1alpha1.SourceServiceCIDR}
+	for _, test := range []struct {
+		name    string
+		ranges  []v1alpha1.ClusterRange
+		refused string
+		want    bool
+	}{
+		{"no range of pods", []v1alpha1.ClusterRange{services}, "10.2.0.0/16", false},
+		{"configured", []v1alpha1.ClusterRange{pods(v1alpha1.SourceNode, "10.2.0.0/24"), services}, "", true},
+		{"of running pods", []v1alpha1.ClusterRange{pods(v1alpha1.SourcePod, "10.2.0.0/24"), services}, "", false},
+		{"of running pods, of one family", []v1alpha1.ClusterRange{
+			pods(v1alpha1.SourceNode, "10.2.0.0/24"), pods(v1alpha1.SourcePod, "fd00:2::/64"),
+		}, "", false},
+		{"of running pods within a refused CIDR", []v1alpha1.ClusterRange{
+			pods(v1alpha1.SourcePod, "10.2.0.0/24"), pods(v1alpha1.SourcePod, "10.2.7.0/24"),
+		}, "10.2.0.0/16", true},
+		{"of running pods, partly within a refused CIDR", []v1alpha1.ClusterRange{
+			pods(v1alpha1.SourcePod, "10.2.0.0/24"), pods(v1alpha1.SourcePod, "10.3.0.0/24"),
+		}, "10.2.0.0/16", false},
+		{"of running pods, with a smaller refused CIDR", []v1alpha1.ClusterRange{
+			pods(v1alpha1.SourcePod, "10.2.0.0/24"),
+		}, "10.2.0.0/25", false},
+		{"malformed", []v1alpha1.ClusterRange{pods(v1alpha1.SourceNode, "malformed")}, "", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var refused []netip.Prefix
+			if test.refused != "" {
+				refused = append(refused, netip.MustParsePrefix(test.refused))
+			}
+			info := &v1alpha1.ClusterInfo{Status: v1alpha1.ClusterInfoStatus{Ranges: test.ranges}}
+			if got := PodsKnown(info, refused); got != test.want {
+				t.Errorf("PodsKnown returned %t, want %t", got, test.want)
+			}
+		})
+	}
+	if PodsKnown(nil, nil) {
+		t.Error("pods are known without a ClusterInfo")
 	}
 }

@@ -63,6 +63,27 @@ var MetadataRules = []MetadataRule{
 		Keys: []string{"io.katacontainers.*", "io.kubernetes.cri*", "io.containerd.*", "dev.gvisor.*", "*.crio.io"}},
 }
 
+// ObjectMetadataRules are the rules for labels and annotations of reflected objects, for example of ConfigMaps and
+// Services, by which controllers of the provider act in other namespaces. A provider refuses objects of a consumer with
+// trust Tenant that have them. The ValidatingAdmissionPolicy federation-peers and the table in docs/reflection.md have
+// the same keys.
+var ObjectMetadataRules = []MetadataRule{
+	{Handling: MetadataRefused, Controls: "copies of the object in other namespaces",
+		Keys: []string{"reflector.v1.k8s.emberstack.com/*", "replicator.v1.mittwald.de/*", "kubed.appscode.com/*"}},
+	{Handling: MetadataRefused, Controls: "dashboards, data sources, rules and alerts of the monitoring",
+		Keys: []string{"grafana_*", "prometheus_rule*", "loki_rule*"}},
+	{Handling: MetadataRefused, Controls: "clusters and repositories of Argo CD",
+		Keys: []string{"argocd.argoproj.io/secret-type"}},
+	{Handling: MetadataRefused, Controls: "parts of the configuration of the ingress controller",
+		Keys: []string{"nginx.ingress.kubernetes.io/*-snippet", "nginx.org/*-snippets", "haproxy.org/*-snippet",
+			"haproxy-ingress.github.io/config-*"}},
+	{Handling: MetadataRefused, Controls: "load balancers of Ingresses in other namespaces",
+		Keys: []string{"alb.ingress.kubernetes.io/group.*"}},
+	{Handling: MetadataRefused, Controls: "addresses of load balancers, and Services of other clusters",
+		Keys: []string{"service.cilium.io/*", "io.cilium/*", "lbipam.cilium.io/*", "metallb.io/*", "metallb.universe.tf/*",
+			"kube-vip.io/*"}},
+}
+
 // HandlingOf returns how a provider handles the key of a label or an annotation, and what the key controls, which is
 // empty if the key is forwarded. A key that matches a pattern in permitted is forwarded, whatever its rule is.
 func HandlingOf(key string, permitted []string) (handling MetadataHandling, controls string) {

@@ -4,6 +4,7 @@
 package podspec
 
 import (
+	"slices"
 	"testing"
 
 	"liqo.io/federation/apiserver/pattern"
@@ -59,7 +60,7 @@ func TestMetadataThatControlsComponentsStaysLocalOrIsRefused(t *testing.T) {
 }
 
 func TestMetadataRulesAreValid(t *testing.T) {
-	for _, rule := range MetadataRules {
+	for _, rule := range slices.Concat(MetadataRules, ObjectMetadataRules) {
 		if len(rule.Domains)+len(rule.Keys) == 0 || rule.Handling == MetadataForwarded || rule.Controls == "" {
 			t.Errorf("the rule %+v has no effect or no text", rule)
 		}

@@ -89,8 +89,8 @@ func Policies(fc *v1alpha1.ForeignCluster, installation *Installation) []v1alpha
 	for _, limits := range objectLimits(fc, installation) {
 		consumer("objects", limits.value, limits.source)
 	}
-	add(v1alpha1.PeerRoleConsumer, "policy.maxObjectBytes", most(MaxObjectBytes(fc, installation.MaxObjectBytes)),
-		sourceOf(false, installation.MaxObjectBytes > 0))
+	consumer("maxObjectBytes", most(MaxObjectBytes(fc, installation.MaxObjectBytes)),
+		sourceOf(own.MaxObjectBytes != nil, installation.MaxObjectBytes > 0))
 	consumer("externalNames", permitted(ExternalNames(fc, installation.ExternalNames)),
 		sourceOf(len(own.ExternalNames) > 0, len(installation.ExternalNames) > 0))
 	consumer("refusedPods", string(cmp.Or(own.RefusedPods, v1alpha1.RefusedPodsKeep)),

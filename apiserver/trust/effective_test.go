@@ -45,7 +45,7 @@ Consumer incomingPolicy.pods.maxGracePeriodSeconds Trust: 3600
 Consumer incomingPolicy.pods.limits Default: Any
 Consumer incomingPolicy.objects Trust: count/configmaps=100, count/ingresses.networking.k8s.io=20, ` +
 		`count/secrets=100, count/services=100, services.loadbalancers=0, services.nodeports=0
-Consumer policy.maxObjectBytes Trust: 131072
+Consumer incomingPolicy.maxObjectBytes Trust: 131072
 Consumer incomingPolicy.externalNames Trust: none
 Consumer incomingPolicy.refusedPods Default: Keep
 `
@@ -62,7 +62,7 @@ Consumer incomingPolicy.pods.metadataKeys Trust: any
 Consumer incomingPolicy.pods.maxGracePeriodSeconds Trust: unlimited
 Consumer incomingPolicy.pods.limits Default: Any
 Consumer incomingPolicy.objects Trust: unlimited
-Consumer policy.maxObjectBytes Trust: unlimited
+Consumer incomingPolicy.maxObjectBytes Trust: unlimited
 Consumer incomingPolicy.externalNames Trust: any
 Consumer incomingPolicy.refusedPods Default: Keep
 `
@@ -89,6 +89,7 @@ Consumer incomingPolicy.refusedPods Default: Keep
 		},
 		Objects:       corev1.ResourceList{"services.nodeports": resource.MustParse("5")},
 		ExternalNames: []string{"*.example.com"}, RefusedPods: v1alpha1.RefusedPodsEvict,
+		MaxObjectBytes: ptr.To[int64](8192),
 	}
 	field := consumer(v1alpha1.TrustTenant, own)
 	field.Spec.Reach, field.Spec.KeepCIDRs = v1alpha1.ReachOffloaded, []string{"10.64.0.0/10", "fd00::/8"}
@@ -117,7 +118,7 @@ Consumer incomingPolicy.pods.maxGracePeriodSeconds Value: 60
 Consumer incomingPolicy.pods.limits Value: Required
 Consumer incomingPolicy.objects Value: count/secrets=7, services.nodeports=1
 Consumer incomingPolicy.objects Trust: others unlimited
-Consumer policy.maxObjectBytes Value: 4096
+Consumer incomingPolicy.maxObjectBytes Value: 4096
 Consumer incomingPolicy.externalNames Value: *.example.org
 Consumer incomingPolicy.refusedPods Default: Keep
 `},
@@ -139,7 +140,7 @@ Consumer incomingPolicy.objects Field: services.nodeports=5
 Consumer incomingPolicy.objects Value: count/secrets=7
 Consumer incomingPolicy.objects Trust: count/certificates.cert-manager.io=100, count/configmaps=100, ` +
 				`count/ingresses.networking.k8s.io=20, count/services=100, services.loadbalancers=0
-Consumer policy.maxObjectBytes Value: 4096
+Consumer incomingPolicy.maxObjectBytes Field: 8192
 Consumer incomingPolicy.externalNames Field: *.example.com
 Consumer incomingPolicy.refusedPods Field: Evict
 `},
@@ -189,6 +190,8 @@ func TestTableOfThePageHasEachPolicy(t *testing.T) {
 			documented = append(documented, quoted.FindStringSubmatch(cells[5])[1])
 		case strings.HasPrefix(name[1], "spec."):
 			documented = append(documented, strings.TrimPrefix(name[1], "spec."))
+		case name[1] == "limits":
+			// ResourceOffers have the storage that is in force.
 		default:
 			documented = append(documented, "incomingPolicy."+name[1])
 		}

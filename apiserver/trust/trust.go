@@ -182,13 +182,15 @@ func Objects(
 // tenantObjectBytes is the maximum size, in bytes, of an object of a consumer with trust Tenant.
 const tenantObjectBytes = 128 << 10
 
-// MaxObjectBytes returns the maximum size of an object of a consumer, in bytes; 0 if it is not limited. If the limit of
-// the installation is 0, the trust in the consumer determines the limit.
+// MaxObjectBytes returns the maximum size of an object of a consumer, in bytes; 0 if it is not limited. It is
+// spec.incomingPolicy.maxObjectBytes of its ForeignCluster or, if it is empty, the value of the installation. If both
+// are empty, the trust in the consumer determines the limit.
 func MaxObjectBytes(fc *v1alpha1.ForeignCluster, installation int64) int64 {
-	if installation == 0 && Of(fc) == v1alpha1.TrustTenant {
-		return tenantObjectBytes
+	var ofTrust int64
+	if Of(fc) == v1alpha1.TrustTenant {
+		ofTrust = tenantObjectBytes
 	}
-	return installation
+	return cmp.Or(ptr.Deref(fc.Spec.IncomingPolicy.MaxObjectBytes, 0), installation, ofTrust)
 }
 
 // Pods returns the limits for pods of a consumer; nil if it has none. Each field is taken from the first of these in

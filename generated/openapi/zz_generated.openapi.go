@@ -18590,7 +18590,7 @@ func schema_apiserver_apis_federation_v1alpha1_EffectivePolicy(ref common.Refere
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the path, below spec, of the field that sets the policy for this peer, for example incomingPolicy.pods.tolerations. A policy without a field has the name of the value of the installation that sets it, for example policy.maxObjectBytes.",
+							Description: "name is the path, below spec, of the field that sets the policy for this peer, for example incomingPolicy.pods.tolerations.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19527,6 +19527,13 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Evict", "Keep"},
+						},
+					},
+					"maxObjectBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxObjectBytes is the maximum size, in bytes, of each ConfigMap, Secret, Service, Ingress and other reflected object of the consumer, with its metadata, at least 4096. If empty, the value policy.maxObjectBytes of the installation is used. If that is empty, too, it is 131072 with trust Tenant, and unlimited with trust SameOwner.",
+							Type:        []string{"integer"},
+							Format:      "int64",
 						},
 					},
 				},

@@ -59,6 +59,8 @@ func upgradesAndRollsBack(t *testing.T) {
 	upgrades(t, milan, own, this)
 	works("the upgrade of milan")
 	reportTrust(t, "", "False")
+	// The values of the release have no policy.trust, so that the default of the new chart applies to new peers.
+	newPeersHave(t, v1alpha1.TrustTenant)
 	onBoth(t, "RollsBack", func(t *testing.T, c *harness.Cluster) {
 		runsThePage(t, c, "operations.md#upgrade")
 		runs(t, c, previous)
@@ -69,6 +71,7 @@ func upgradesAndRollsBack(t *testing.T) {
 	})
 	works("the upgrade of both")
 	reportTrust(t, "", "False")
+	newPeersHave(t, v1alpha1.TrustSameOwner)
 	selectsTrust(t, w)
 	works("the selection of the trust")
 	peeringsAre(t, rome, "Established", "None", "Established")
@@ -88,6 +91,23 @@ func reportTrust(t *testing.T, trust, status string) {
 	for _, c := range []*harness.Cluster{rome, milan} {
 		isPrinted(t, c, "get foreigncluster "+otherThan(c).Name+
 			" -o jsonpath={.spec.trust},{.status.conditions[?(@.type=='TrustSelected')].status}", trust+","+status)
+	}
+}
+
+// newPeersHave checks the trust in new ForeignClusters of both clusters.
+func newPeersHave(t *testing.T, trust v1alpha1.PeeringTrust) {
+	t.Helper()
+	for _, c := range []*harness.Cluster{rome, milan} {
+		created, err := c.Federation.FederationV1alpha1().ForeignClusters().Create(t.Context(), &v1alpha1.ForeignCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: "lecce"},
+			Spec:       v1alpha1.ForeignClusterSpec{ClusterID: "0c5c2ff4-6a4b-4d0e-8f0e-5f6f2c0d9e11"},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if created.Spec.Trust != trust {
+			t.Errorf("a new peer of %s has the trust %q, want %q", c.Name, created.Spec.Trust, trust)
+		}
 	}
 }
 

@@ -121,9 +121,10 @@ func (e *endpointsOfWeb) setConsumerAlive(t *testing.T, status metav1.ConditionS
 
 func (e *endpointsOfWeb) runController(t *testing.T) {
 	t.Helper()
-	publishRanges(t, e.federation, v1alpha1.ClusterRange{
-		Use: v1alpha1.RangeOfServices, CIDR: "10.96.0.0/12", Source: v1alpha1.SourceServiceCIDR,
-	})
+	publishRanges(t, e.federation,
+		v1alpha1.ClusterRange{Use: v1alpha1.RangeOfServices, CIDR: "10.96.0.0/12", Source: v1alpha1.SourceServiceCIDR},
+		v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: "10.250.0.0/16", Source: v1alpha1.SourceNode},
+	)
 	runManager(t, e.Admin, func(manager ctrl.Manager) error {
 		return (&endpointslice.Reconciler{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},

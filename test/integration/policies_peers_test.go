@@ -205,7 +205,7 @@ func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 	const name = "peer-of-network"
 	for _, namespace := range []string{open, closed, none} {
 		env.Grant(t, name, namespace, rbacv1.PolicyRule{APIGroups: []string{"", "networking.k8s.io", "cilium.io"},
-			Verbs:     []string{"get", "create", "patch"},
+			Verbs:     []string{"get", "create", "patch", "delete"},
 			Resources: []string{"services", "networkpolicies", "ciliumnetworkpolicies"}})
 	}
 	config := env.User(t, name, v1alpha1.PeerGroup)
@@ -235,17 +235,44 @@ func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 			return err
 		}
 	}
+	other := apischema.GroupVersionResource{Group: "cilium.io", Version: "v1", Resource: "ciliumnetworkpolicies"}
+	policyOfPlugin := func(name string, labels map[string]string) *unstructured.Unstructured {
+		policy := &unstructured.Unstructured{}
+		policy.SetAPIVersion("cilium.io/v1")
+		policy.SetKind("CiliumNetworkPolicy")
+		policy.SetName(name)
+		policy.SetLabels(labels)
+		return policy
+	}
 	permitOther := func(namespace string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := others.Resource(apischema.GroupVersionResource{
-				Group: "cilium.io", Version: "v1", Resource: "ciliumnetworkpolicies",
-			}).Namespace(namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "cilium.io/v1", "kind": "CiliumNetworkPolicy", "metadata": map[string]any{"name": "new"},
-			}}, dryCreate)
+			_, err := others.Resource(other).Namespace(namespace).Create(ctx, policyOfPlugin("new", nil), dryCreate)
 			return err
 		}
 	}
 	reflected := map[string]string{v1alpha1.LabelOrigin: "siena"}
+	admin, err := dynamic.NewForConfig(env.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, namespace := range []string{open, closed} {
+		for name, labels := range map[string]map[string]string{"provider": nil, "reflected": reflected} {
+			must(t)(env.Kube.NetworkingV1().NetworkPolicies(namespace).Create(t.Context(),
+				&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}))
+			must(t)(admin.Resource(other).Namespace(namespace).Create(t.Context(), policyOfPlugin(name, labels),
+				metav1.CreateOptions{}))
+		}
+	}
+	remove := func(namespace, name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return kube.NetworkingV1().NetworkPolicies(namespace).Delete(ctx, name, dryDelete)
+		}
+	}
+	removeOther := func(namespace, name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return others.Resource(other).Namespace(namespace).Delete(ctx, name, dryDelete)
+		}
+	}
 	const refused = "does not permit the externalName"
 	expect(t, []attempt{
 		{"any name, where names are not limited", "", alias(open, "grafana.monitoring.svc.cluster.local")},
@@ -266,6 +293,14 @@ func TestPoliciesKeepTenantsFromTheNetworkOfTheProvider(t *testing.T) {
 		{"a NetworkPolicy of isolated pods", "must not write NetworkPolicies", permit(closed, reflected)},
 		{"another plugin's policy, where pods are not isolated", "", permitOther(open)},
 		{"another plugin's policy of isolated pods", "must not write NetworkPolicies", permitOther(closed)},
+		{"the deletion of a NetworkPolicy of the provider", "did not reflect", remove(closed, "provider")},
+		{"the deletion of such a NetworkPolicy of pods that are not isolated", "did not reflect", remove(open, "provider")},
+		{"the deletion of a reflected NetworkPolicy", "", remove(closed, "reflected")},
+		{"the deletion of a policy of another plugin of the provider", "did not reflect", removeOther(closed, "provider")},
+		{"the deletion of a reflected policy of another plugin", "", removeOther(closed, "reflected")},
+		{"the deletion of a Service", "", func(ctx context.Context) error {
+			return kube.CoreV1().Services(closed).Delete(ctx, "before", dryDelete)
+		}},
 	})
 }
 
@@ -318,7 +353,7 @@ func TestPoliciesLimitTheObjectsOfTenants(t *testing.T) {
 	for i := range 100_000 {
 		many[strconv.Itoa(i)] = ""
 	}
-	const refused, key = "the value policy.maxObjectBytes", "spec.incomingPolicy.pods.metadataKeys"
+	const refused, key = "spec.incomingPolicy.maxObjectBytes", "spec.incomingPolicy.pods.metadataKeys"
 	expect(t, []attempt{
 		{"a large object, where sizes are not limited", "",
 			create(open, configMap(map[string]string{"a": text(900_000)}, nil))},
@@ -354,6 +389,8 @@ func TestPoliciesLimitTheObjectsOfTenants(t *testing.T) {
 		{"a copy in other namespaces by another controller", key, annotated("replicator.v1.mittwald.de/replicate-to")},
 		{"a permitted key", "", annotated("grafana_dashboard")},
 		{"a key that is not permitted", key, annotated("grafana_datasource")},
+		{"a rule of the monitoring", key, annotated("prometheus_rule")},
+		{"a part of the configuration of another ingress controller", key, annotated("haproxy.org/backend-config-snippet")},
 		{"a key that a pattern permits", "", annotated("metallb.io/address-pool")},
 		{"a label", key, create(limited, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new",
 			Labels: map[string]string{"grafana_alert": "1"}}})},

@@ -28,6 +28,7 @@ type IncomingPolicy struct {
 	Network             NetworkAccess
 	MaxRemoteNamespaces *int32
 	RefusedPods         RefusedPodsPolicy
+	MaxObjectBytes      *int64
 }
 
 // RefusedPodsPolicy determines what happens to running pods of a consumer that the PodPolicy for

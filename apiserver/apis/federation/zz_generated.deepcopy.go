@@ -742,6 +742,11 @@ func (in *IncomingPolicy) DeepCopyInto(out *IncomingPolicy) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.MaxObjectBytes != nil {
+		in, out := &in.MaxObjectBytes, &out.MaxObjectBytes
+		*out = new(int64)
+		**out = **in
+	}
 	return
 }
 

@@ -29,6 +29,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/kit/watches"
+	"liqo.io/federation/controllers/link/clusterinfo"
 )
 
 // Name is the name of the controller in --controllers, logs and metrics.
@@ -119,6 +120,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.ResourceOffer{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
 		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofForeignCluster),
 			builder.WithPredicates(clusterChanged())).
+		Watches(&v1alpha1.ClusterInfo{}, kit.EnqueueAfter(settle, r.ofClusterInfo),
+			builder.WithPredicates(clusterinfo.RangesChanged())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.ofNode)).
 		WatchesRawSource(watch(managed, &v1alpha1.TunnelEndpoint{}, r.ofForeignCluster)).
 		WatchesRawSource(watch(managed, &corev1.ServiceAccount{}, ofOwned)).
@@ -188,6 +191,17 @@ func (r *Reconciler) ofNamespace(ctx context.Context, object client.Object) []re
 // ofForeignCluster maps an object with the name of a ForeignCluster to the VirtualNodes of that cluster.
 func (r *Reconciler) ofForeignCluster(ctx context.Context, object client.Object) []reconcile.Request {
 	return r.inNamespace(ctx, naming.PeerNamespace(object.GetName()))
+}
+
+// ofClusterInfo maps the ClusterInfo of the local cluster to all VirtualNodes.
+func (r *Reconciler) ofClusterInfo(ctx context.Context, _ client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, virtual := range r.list(ctx) {
+		if naming.IsPeerNamespace(virtual.Namespace) {
+			requests = append(requests, kit.Request(virtual.Namespace, virtual.Name))
+		}
+	}
+	return requests
 }
 
 // ofNode maps a Node to its virtual node.

@@ -48,6 +48,7 @@ func TestObjectsAreMappedToTheirVirtualNodes(t *testing.T) {
 			nil},
 		{"a foreign cluster", w.ofForeignCluster, &v1alpha1.ForeignCluster{ObjectMeta: named("", "milan")}, both},
 		{"a tunnel", w.ofForeignCluster, &v1alpha1.TunnelEndpoint{ObjectMeta: named(installed, "milan")}, both},
+		{"the ranges of the cluster", w.ofClusterInfo, &v1alpha1.ClusterInfo{ObjectMeta: named("", "local")}, both},
 		{"its node", w.ofNode, &corev1.Node{ObjectMeta: virtual}, one},
 		{"another node", w.ofNode, &corev1.Node{ObjectMeta: named("", "liqo-milan")}, nil},
 		{"its deployment", ofOwned, &appsv1.Deployment{ObjectMeta: owned}, one},

@@ -334,6 +334,46 @@ func TestVirtualNodeReportsTheNetwork(t *testing.T) {
 	}
 }
 
+// With networking Flat, a provider reports any address that is not refused.
+func TestFlatNetworkOfATenantRequiresTheRangesOfLocalPods(t *testing.T) {
+	pods := func(source v1alpha1.ClusterRangeSource) []v1alpha1.ClusterRange {
+		return []v1alpha1.ClusterRange{{Use: v1alpha1.RangeOfPods, CIDR: "10.2.0.0/24", Source: source}}
+	}
+	for _, test := range []struct {
+		name       string
+		trust      v1alpha1.PeeringTrust
+		networking v1alpha1.NetworkingMode
+		ranges     []v1alpha1.ClusterRange
+		refused    []string
+		want       string
+	}{
+		{"known", v1alpha1.TrustTenant, "", pods(v1alpha1.SourceNode), nil, "True NetworkReady"},
+		{"derived from running pods", v1alpha1.TrustTenant, "", pods(v1alpha1.SourcePod), nil, "False PodRangesUnknown"},
+		{"derived from running pods within refused CIDRs", v1alpha1.TrustTenant, "", pods(v1alpha1.SourcePod),
+			[]string{"10.2.0.0/16"}, "True NetworkReady"},
+		{"none", v1alpha1.TrustTenant, "", nil, []string{"10.2.0.0/16"}, "False PodRangesUnknown"},
+		{"the same owner", v1alpha1.TrustSameOwner, "", pods(v1alpha1.SourcePod), nil, "True NetworkReady"},
+		{"a peering of v0.1.0", "", "", pods(v1alpha1.SourcePod), nil, "True NetworkReady"},
+		{"a tunnel", v1alpha1.TrustTenant, v1alpha1.NetworkingTunnel, pods(v1alpha1.SourcePod), nil, "True NetworkReady"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.Networking, w.RefusedEndpointCIDRs = v1alpha1.NetworkingFlat, test.refused
+			w.Add(&v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName},
+				Status: v1alpha1.ClusterInfoStatus{Ranges: test.ranges}})
+			w.changeCluster(func(fc *v1alpha1.ForeignCluster) {
+				fc.Spec.Trust, fc.Spec.Networking = test.trust, test.networking
+				fc.Status.Networking = v1alpha1.PeeringEstablished
+			})
+			w.deploy()
+			condition := w.condition(v1alpha1.ConditionNetworkReady)
+			if got := string(condition.Status) + " " + condition.Reason; got != test.want {
+				t.Errorf("condition NetworkReady is %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
 func TestVirtualNodeReportsTheMappingsOfItsTunnel(t *testing.T) {
 	local := []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.2.0.0/16"}}
 	remote := []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.1.0.0/16"}}

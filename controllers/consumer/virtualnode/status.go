@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/netmap"
 	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/apiserver/trust"
 )
@@ -52,6 +54,10 @@ const (
 	ReasonNetworkReady = "NetworkReady"
 	// ReasonNoNetwork means that no network to the provider is established. See docs/network-troubleshooting.md.
 	ReasonNoNetwork = "NoNetwork"
+	// ReasonPodRangesUnknown means that the trust in the provider is Tenant, networking is Flat, and the range of local
+	// pods is unknown, or derived from running pods, so that the provider could report addresses of local pods. Set
+	// network.podCIDRs.
+	ReasonPodRangesUnknown = "PodRangesUnknown"
 )
 
 // observeAPIAccess sets the access of pods on the node to the consumer's API server. It changes nothing if fc is nil
@@ -94,9 +100,41 @@ func (r *Reconciler) observeNetwork(
 	if fc != nil && fc.Status.Networking == v1alpha1.PeeringEstablished {
 		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonNetworkReady
 		condition.Message = "The pods of both clusters reach each other."
+		known, err := r.podsKnown(ctx, fc)
+		if err != nil {
+			return err
+		}
+		if !known {
+			condition.Status, condition.Reason = metav1.ConditionFalse, ReasonPodRangesUnknown
+			condition.Message = "Addresses of the provider's pods are not accepted, and endpoints of Services are not " +
+				"reflected, because the provider could report addresses of local pods: ClusterInfo " +
+				v1alpha1.ClusterInfoName + " has no CIDR of pods, or one that is derived from running pods. " +
+				"Set network.podCIDRs."
+		}
 	}
 	meta.SetStatusCondition(&virtual.Status.Conditions, condition)
 	return nil
+}
+
+// podsKnown reports whether addresses of local pods can be refused if the provider reports them. It is true with trust
+// SameOwner, and for networks other than Flat, with which other addresses are refused, too.
+func (r *Reconciler) podsKnown(ctx context.Context, fc *v1alpha1.ForeignCluster) (bool, error) {
+	if trust.Of(fc) != v1alpha1.TrustTenant || cmp.Or(fc.Spec.Networking, r.Networking) != v1alpha1.NetworkingFlat {
+		return true, nil
+	}
+	info := &v1alpha1.ClusterInfo{}
+	key := client.ObjectKey{Name: v1alpha1.ClusterInfoName}
+	if err := r.Client.Get(ctx, key, info); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
+	}
+	var refused []netip.Prefix
+	for _, cidr := range r.RefusedEndpointCIDRs {
+		// The controller manager starts only with valid CIDRs.
+		if prefix, err := netip.ParsePrefix(cidr); err == nil {
+			refused = append(refused, prefix)
+		}
+	}
+	return netmap.PodsKnown(info, refused), nil
 }
 
 // observeClasses copies, from the offer to the status, the IngressClasses and load balancer classes that reflected

@@ -105,9 +105,10 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 }
 
 // reachabilityChanged reports whether the endpoints of a consumer became reachable or unreachable, or the
-// networking of its ForeignCluster changed.
+// networking of its ForeignCluster or the trust in the consumer changed.
 func reachabilityChanged(old, current *v1alpha1.ForeignCluster) bool {
-	return reachability(old) != reachability(current) || old.Spec.Networking != current.Spec.Networking
+	return reachability(old) != reachability(current) || old.Spec.Networking != current.Spec.Networking ||
+		old.Spec.Trust != current.Spec.Trust
 }
 
 // tunnelChanged reports whether the ranges of the peer in a TunnelEndpoint changed.

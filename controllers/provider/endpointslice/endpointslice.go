@@ -39,6 +39,9 @@ const (
 	// reasonServicesUnknown means that the range of the provider's Services is unknown. Add the range to
 	// policy.refusedEndpointCIDRs of the provider.
 	reasonServicesUnknown = "ServiceCIDRsUnknown"
+	// reasonPodsUnknown means that the trust in the consumer is Tenant, networking is Flat, and the range of the
+	// provider's pods is unknown, or derived from running pods. Set network.podCIDRs of the provider.
+	reasonPodsUnknown = "PodCIDRsUnknown"
 	// reasonConflict means that another client created an EndpointSlice of this name, which is not changed. Delete it:
 	// the ShadowEndpointSlice is retried within half a minute.
 	reasonConflict = "NameConflict"
@@ -64,6 +67,10 @@ var (
 	servicesUnknown = readiness{reason: reasonServicesUnknown,
 		message: "No EndpointSlice is created, because the CIDRs of the provider's Services are unknown: its ClusterInfo " +
 			"has none, and its administrators configured no refused CIDRs."}
+	podsUnknown = readiness{reason: reasonPodsUnknown,
+		message: "No EndpointSlice is created, because the provider cannot refuse the addresses of its own pods: its " +
+			"ClusterInfo has no CIDR of pods, or one that is derived from running pods. The provider's administrator sets " +
+			"network.podCIDRs."}
 	noTunnel = readiness{reason: reasonNoNetwork,
 		message: "The clusters have no tunnel yet, so no EndpointSlice is created."}
 )

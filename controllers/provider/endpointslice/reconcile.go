@@ -21,6 +21,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/netmap"
+	"liqo.io/federation/apiserver/trust"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
@@ -75,7 +76,8 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	if err != nil {
 		return 0, err
 	}
-	if state.reason == reasonNoNetwork || state.reason == reasonServicesUnknown {
+	switch state.reason {
+	case reasonNoNetwork, reasonServicesUnknown, reasonPodsUnknown:
 		// kube-proxy on each node would cache endpoints that cannot be reached.
 		if err := r.remove(ctx, existing); err != nil {
 			return 0, err
@@ -121,6 +123,9 @@ func (r *Reconciler) check(
 		state = servicesUnknown
 	}
 	if cluster == nil || cmp.Or(cluster.Spec.Networking, r.Network.Networking) != v1alpha1.NetworkingTunnel {
+		if state.ready && trust.Of(cluster) == v1alpha1.TrustTenant && !netmap.PodsKnown(info, r.Network.Refused) {
+			filter.Complete, state = false, podsUnknown
+		}
 		return filter, state, nil
 	}
 	var err error

@@ -247,6 +247,51 @@ func TestUnknownServiceCIDRsRefuseAllEndpoints(t *testing.T) {
 	}
 }
 
+// A range that is derived from running pods lacks the pods that start later in another range.
+func TestUnknownPodCIDRsRefuseAllEndpointsOfATenant(t *testing.T) {
+	tenant := func(cluster *v1alpha1.ForeignCluster) { cluster.Spec.Trust = v1alpha1.TrustTenant }
+	sameOwner := func(cluster *v1alpha1.ForeignCluster) { cluster.Spec.Trust = v1alpha1.TrustSameOwner }
+	derived := v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: "10.2.0.0/24", Source: v1alpha1.SourcePod}
+	known := v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: "10.2.0.0/16", Source: v1alpha1.SourceValue}
+	deleted := []string{"delete EndpointSlice web-abcde", "patch status ShadowEndpointSlice web-abcde"}
+	for _, test := range []struct {
+		name    string
+		trust   func(*v1alpha1.ForeignCluster)
+		pods    []v1alpha1.ClusterRange
+		refused []netip.Prefix
+		wrote   []string
+		reason  string
+	}{
+		{"a tenant, and configured ranges", tenant, []v1alpha1.ClusterRange{known}, nil, nil, "True Reachable"},
+		{"a tenant, and ranges of running pods", tenant, []v1alpha1.ClusterRange{derived}, nil, deleted,
+			"False PodCIDRsUnknown"},
+		{"a tenant, and no ranges", tenant, nil, nil, deleted, "False PodCIDRsUnknown"},
+		{"a tenant, and other refused CIDRs", tenant, []v1alpha1.ClusterRange{derived},
+			[]netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")}, deleted, "False PodCIDRsUnknown"},
+		{"a tenant, and refused CIDRs with all pods", tenant, []v1alpha1.ClusterRange{derived},
+			[]netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}, nil, "True Reachable"},
+		{"the same owner", sameOwner, []v1alpha1.ClusterRange{derived}, nil, nil, "True Reachable"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, rome(test.trust), remoteNamespace(), reported(reachability(rome())),
+				sliceOf(shadowSlice(), true), ownRanges(test.pods...))
+			w.r.Network.Refused = test.refused
+			if _, err := w.pass(t); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.wrote, w.WritesSince(0)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if reason := w.reason(); reason != test.reason {
+				t.Errorf("condition Ready %q, want %q", reason, test.reason)
+			}
+		})
+	}
+	if !reachabilityChanged(rome(sameOwner), rome(tenant)) {
+		t.Error("a change of the trust causes no reconcile")
+	}
+}
+
 // A consumer behind a tunnel cannot direct the provider's Services to other addresses.
 func TestEndpointsOutsideOfTheTunnelsRangesAreRefused(t *testing.T) {
 	through := func(cluster *v1alpha1.ForeignCluster) {

@@ -52,10 +52,10 @@ func TestAnnotationsStateWhatObjectsOfTheConsumerMayHave(t *testing.T) {
 				v1alpha1.AnnotationMaxObjectBytes: ptr.To("131072"), v1alpha1.AnnotationMetadataKeys: ptr.To(""),
 			}},
 		{name: "tenant and ForeignCluster", trust: v1alpha1.TrustTenant, policy: v1alpha1.IncomingPolicy{
-			Network: v1alpha1.NetworkOpen, ExternalNames: []string{"*"},
+			Network: v1alpha1.NetworkOpen, ExternalNames: []string{"*"}, MaxObjectBytes: ptr.To[int64](1 << 20),
 			Pods: v1alpha1.PodPolicy{MetadataKeys: []string{"grafana_dashboard"}},
-		}, want: map[string]*string{
-			v1alpha1.AnnotationMaxObjectBytes: ptr.To("131072"),
+		}, reconciler: Reconciler{MaxObjectBytes: 4096}, want: map[string]*string{
+			v1alpha1.AnnotationMaxObjectBytes: ptr.To("1048576"),
 			v1alpha1.AnnotationMetadataKeys:   ptr.To("grafana_dashboard"),
 		}},
 	} {

@@ -18,9 +18,6 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// minObjectBytes is the minimum of Policy.MaxObjectBytes. The metadata of a reflected object have about 1 KiB.
-const minObjectBytes = 4096
-
 // Validate returns an error for each invalid field.
 func (p *Policy) Validate() []error {
 	var errs []error
@@ -108,9 +105,9 @@ func (p *Policy) validatePatterns() []error {
 	) {
 		errs = append(errs, err)
 	}
-	if p.MaxObjectBytes != 0 && p.MaxObjectBytes < minObjectBytes {
+	if p.MaxObjectBytes != 0 && p.MaxObjectBytes < federationvalidation.MinObjectBytes {
 		errs = append(errs, fmt.Errorf("--%s %d: must be 0 or at least %d", flagMaxObjectBytes, p.MaxObjectBytes,
-			minObjectBytes))
+			federationvalidation.MinObjectBytes))
 	}
 	accesses := []v1alpha1.NetworkAccess{"", v1alpha1.NetworkIsolated, v1alpha1.NetworkOpen}
 	if !slices.Contains(accesses, v1alpha1.NetworkAccess(p.NetworkAccess)) {

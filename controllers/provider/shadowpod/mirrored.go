@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -31,6 +32,10 @@ type mirrored struct {
 	// Labels and Annotations are the keys of the labels and annotations of the ShadowPod.
 	Labels      []string `json:"labels,omitempty"`
 	Annotations []string `json:"annotations,omitempty"`
+	// LabelHashes and AnnotationHashes are the hashes of their values, in the order of the keys. They are empty if
+	// v0.1.0 recorded the state.
+	LabelHashes      []string `json:"labelHashes,omitempty"`
+	AnnotationHashes []string `json:"annotationHashes,omitempty"`
 }
 
 // mirroredOf returns the state of a ShadowPod. It fails only if the ShadowPod cannot be encoded.
@@ -57,12 +62,59 @@ func mirroredOf(shadow *v1alpha1.ShadowPod) (mirrored, error) {
 	if err != nil {
 		return mirrored{}, fmt.Errorf("hashing the resources of shadow pod %s/%s: %w", shadow.Namespace, shadow.Name, err)
 	}
-	return mirrored{
+	state := mirrored{
 		Hash:        hash,
 		Resources:   resources,
 		Labels:      slices.Sorted(maps.Keys(shadow.Labels)),
 		Annotations: slices.Sorted(maps.Keys(shadow.Annotations)),
-	}, nil
+	}
+	state.LabelHashes = hashesOf(shadow.Labels, state.Labels)
+	state.AnnotationHashes = hashesOf(shadow.Annotations, state.Annotations)
+	return state, nil
+}
+
+// hashesOf returns the hashes of the values of keys.
+func hashesOf(values map[string]string, keys []string) []string {
+	var hashes []string
+	for _, key := range keys {
+		hashes = append(hashes, hashOfText(values[key]))
+	}
+	return hashes
+}
+
+func hashOfText(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// copyValues returns the labels or annotations of a pod after a change of those of its ShadowPod. keys and hashes are
+// the keys that the ShadowPod had before, and the hashes of their values. It changes no value that the provider set,
+// changed or removed, for example by a webhook: such a value is not the one in hashes. Without hashes, the provider
+// changed none of keys. Keys of offloading.liqo.io, by which the consumer finds its pods, always have the value that is
+// wanted.
+func copyValues(of, wanted map[string]string, keys, hashes []string) map[string]string {
+	if of == nil {
+		of = make(map[string]string, len(wanted)+3)
+	}
+	kept := map[string]bool{}
+	for key := range of {
+		kept[key] = true
+	}
+	for i, key := range keys {
+		value, exists := of[key]
+		if len(hashes) == len(keys) && (!exists || hashOfText(value) != hashes[i]) {
+			kept[key] = true
+			continue
+		}
+		delete(of, key)
+		delete(kept, key)
+	}
+	for key, value := range wanted {
+		if !kept[key] || strings.HasPrefix(key, "offloading.liqo.io/") {
+			of[key] = value
+		}
+	}
+	return of
 }
 
 // recordedOn returns the state in the annotation of a pod; an empty state if it is missing or invalid.
@@ -79,8 +131,7 @@ func hashOf(value any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(encoded)
-	return hex.EncodeToString(sum[:8]), nil
+	return hashOfText(string(encoded)), nil
 }
 
 func images(containers []corev1.Container) []string {

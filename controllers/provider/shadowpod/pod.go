@@ -6,7 +6,6 @@ package shadowpod
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,21 +66,15 @@ func setRequests(containers []corev1.Container) {
 	}
 }
 
-// setMetadata copies the labels and annotations of a ShadowPod to its pod, removes keys that the ShadowPod
-// had before, and records the state in annotationMirrored. resized states that the pod has the resources of the
-// ShadowPod; otherwise the recorded hash of the resources stays.
+// setMetadata copies the labels and annotations of a ShadowPod to its pod, except those that the provider changed,
+// removes keys that the ShadowPod had before, and records the state in annotationMirrored. resized states that the pod
+// has the resources of the ShadowPod; otherwise the recorded hash of the resources stays.
 func setMetadata(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace, resized bool) error {
 	before := recordedOn(pod)
-	for _, key := range before.Labels {
-		delete(pod.Labels, key)
-	}
-	for _, key := range before.Annotations {
-		delete(pod.Annotations, key)
-	}
-	pod.Labels = merge(pod.Labels, shadow.Labels)
+	pod.Labels = copyValues(pod.Labels, shadow.Labels, before.Labels, before.LabelHashes)
 	pod.Labels[v1alpha1.LabelOrigin] = namespace.Labels[v1alpha1.LabelOrigin]
 	pod.Labels[v1alpha1.LabelDestination] = namespace.Labels[v1alpha1.LabelDestination]
-	pod.Annotations = merge(pod.Annotations, shadow.Annotations)
+	pod.Annotations = copyValues(pod.Annotations, shadow.Annotations, before.Annotations, before.AnnotationHashes)
 	state, err := mirroredOf(shadow)
 	if err != nil {
 		return err
@@ -95,14 +88,6 @@ func setMetadata(pod *corev1.Pod, shadow *v1alpha1.ShadowPod, namespace *corev1.
 	}
 	pod.Annotations[annotationMirrored] = string(encoded)
 	return nil
-}
-
-func merge(into, from map[string]string) map[string]string {
-	if into == nil {
-		into = make(map[string]string, len(from)+3)
-	}
-	maps.Copy(into, from)
-	return into
 }
 
 // update copies those fields from a ShadowPod to its pod whose change Kubernetes permits. resized states that the pod

@@ -4,6 +4,8 @@
 package shadowpod
 
 import (
+	"encoding/json"
+	"maps"
 	"reflect"
 	"testing"
 
@@ -140,6 +142,67 @@ func TestMirroredStateChangesWithEveryReflectedField(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, again); diff != "" {
 		t.Errorf("a change of another field changes the state (-want +got):\n%s", diff)
+	}
+}
+
+// Webhooks of the provider change pods when they are created, after the controller has set their metadata.
+func TestLabelsThatTheProviderChangedAreKept(t *testing.T) {
+	shadow := func(labels map[string]string) *v1alpha1.ShadowPod {
+		return shadowPod(func(s *v1alpha1.ShadowPod) { s.Labels, s.Annotations = labels, labels })
+	}
+	// Pods of v0.1.0 have a record without hashes.
+	ofV010 := func(pod *corev1.Pod) {
+		recorded := recordedOn(pod)
+		recorded.LabelHashes, recorded.AnnotationHashes = nil, nil
+		encoded, err := json.Marshal(recorded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod.Annotations[annotationMirrored] = string(encoded)
+	}
+	before := map[string]string{
+		"same": "1", "changed": "1", "removed": "1", "mesh": "consumer", "dropped": "1", "gone": "1",
+	}
+	wanted := map[string]string{
+		"same": "1", "changed": "2", "new": "1", "mesh": "other", "dropped": "2", "team": "consumer",
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		want   map[string]string
+	}{
+		{"with a record of values", func(*corev1.Pod) {}, map[string]string{
+			"same": "1", "changed": "2", "new": "1", "mesh": "provider", "team": "provider", "gone": "provider"}},
+		{"with a record of v0.1.0", ofV010, map[string]string{
+			"same": "1", "changed": "2", "new": "1", "mesh": "other", "team": "provider", "dropped": "2"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pod := podOf(t, shadow(before), test.change)
+			pod.Labels[v1alpha1.LabelOrigin] = "provider"
+			for _, metadata := range []map[string]string{pod.Labels, pod.Annotations} {
+				metadata["mesh"], metadata["team"], metadata["gone"] = "provider", "provider", "provider"
+				delete(metadata, "dropped")
+			}
+			for range 2 {
+				if err := update(pod, shadow(wanted), remoteNamespace(), true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			annotations := maps.Clone(pod.Annotations)
+			delete(annotations, annotationMirrored)
+			labels := maps.Clone(pod.Labels)
+			if origin := labels[v1alpha1.LabelOrigin]; origin != "consumer-id" {
+				t.Errorf("the label of the consumer is %q", origin)
+			}
+			delete(labels, v1alpha1.LabelOrigin)
+			delete(labels, v1alpha1.LabelDestination)
+			if diff := cmp.Diff(test.want, labels); diff != "" {
+				t.Errorf("labels (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.want, annotations); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

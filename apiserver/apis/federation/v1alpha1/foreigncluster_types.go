@@ -384,8 +384,7 @@ type ForeignClusterStatus struct {
 // EffectivePolicy is a policy of the local cluster that is in force for a peer.
 type EffectivePolicy struct {
 	// name is the path, below spec, of the field that sets the policy for this peer, for example
-	// incomingPolicy.pods.tolerations. A policy without a field has the name of the value of the
-	// installation that sets it, for example policy.maxObjectBytes.
+	// incomingPolicy.pods.tolerations.
 	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
 	// binds is the role of the peer in which the policy binds the peer.
 	Binds PeerRole `json:"binds" protobuf:"bytes,2,opt,name=binds,casttype=PeerRole"`

@@ -1629,6 +1629,13 @@ func (m *IncomingPolicy) MarshalToSizedBuffer(dAtA []byte) (int, error) {
 	_ = i
 	var l int
 	_ = l
+	if m.MaxObjectBytes != nil {
+		i = encodeVarintGenerated(dAtA, i, uint64(*m.MaxObjectBytes))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x98
+	}
 	i -= len(m.RefusedPods)
 	copy(dAtA[i:], m.RefusedPods)
 	i = encodeVarintGenerated(dAtA, i, uint64(len(m.RefusedPods)))
@@ -7613,6 +7620,9 @@ func (m *IncomingPolicy) Size() (n int) {
 	}
 	l = len(m.RefusedPods)
 	n += 2 + l + sovGenerated(uint64(l))
+	if m.MaxObjectBytes != nil {
+		n += 2 + sovGenerated(uint64(*m.MaxObjectBytes))
+	}
 	return n
 }
 
@@ -10013,6 +10023,7 @@ func (this *IncomingPolicy) String() string {
 		`Network:` + fmt.Sprintf("%v", this.Network) + `,`,
 		`MaxRemoteNamespaces:` + valueToStringGenerated(this.MaxRemoteNamespaces) + `,`,
 		`RefusedPods:` + fmt.Sprintf("%v", this.RefusedPods) + `,`,
+		`MaxObjectBytes:` + valueToStringGenerated(this.MaxObjectBytes) + `,`,
 		`}`,
 	}, "")
 	return s
@@ -17005,6 +17016,26 @@ func (m *IncomingPolicy) Unmarshal(dAtA []byte) error {
 			}
 			m.RefusedPods = RefusedPodsPolicy(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 19:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxObjectBytes", wireType)
+			}
+			var v int64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return ErrIntOverflowGenerated
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.MaxObjectBytes = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := skipGenerated(dAtA[iNdEx:])

@@ -112,6 +112,12 @@ type IncomingPolicy struct {
 	// the field pods after a change of these limits or of spec.trust. The default is Keep.
 	// +optional
 	RefusedPods RefusedPodsPolicy `json:"refusedPods,omitempty" protobuf:"bytes,18,opt,name=refusedPods,casttype=RefusedPodsPolicy"`
+	// maxObjectBytes is the maximum size, in bytes, of each ConfigMap, Secret, Service, Ingress and
+	// other reflected object of the consumer, with its metadata, at least 4096. If empty, the value
+	// policy.maxObjectBytes of the installation is used. If that is empty, too, it is 131072 with trust
+	// Tenant, and unlimited with trust SameOwner.
+	// +optional
+	MaxObjectBytes *int64 `json:"maxObjectBytes,omitempty" protobuf:"varint,19,opt,name=maxObjectBytes"`
 }
 
 // RefusedPodsPolicy determines what happens to running pods of a consumer that the PodPolicy for

@@ -182,6 +182,10 @@ func peeringIntent(intent federation.PeeringIntent, path *field.Path) field.Erro
 	return oneOf(intent, path, federation.PeeringEnabled, federation.PeeringDisabled)
 }
 
+// MinObjectBytes is the minimum of the maximum size of a consumer's objects. The metadata of a reflected object have
+// about 1 KiB.
+const MinObjectBytes = 4096
+
 // incomingPolicy validates spec.incomingPolicy.
 func incomingPolicy(incoming *federation.IncomingPolicy, path *field.Path) field.ErrorList {
 	errs := limits(incoming.Limits, path.Child("limits"))
@@ -200,6 +204,9 @@ func incomingPolicy(incoming *federation.IncomingPolicy, path *field.Path) field
 	errs = append(errs, RemoteNamespaces(incoming.RemoteNamespaces, path.Child("remoteNamespaces"))...)
 	if most := incoming.MaxRemoteNamespaces; most != nil && *most < 1 {
 		errs = append(errs, field.Invalid(path.Child("maxRemoteNamespaces"), *most, "must be at least 1"))
+	}
+	if most := incoming.MaxObjectBytes; most != nil && *most < MinObjectBytes {
+		errs = append(errs, field.Invalid(path.Child("maxObjectBytes"), *most, "must be at least 4096"))
 	}
 	errs = append(errs, oneOf(incoming.Network, path.Child("network"), "", federation.NetworkIsolated,
 		federation.NetworkOpen)...)

@@ -66,7 +66,13 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a hasty orphanTTL": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: 59 * time.Second}
 		}, []string{"spec.incomingPolicy.orphanTTL"}},
-		"one remote namespace":           {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.MaxRemoteNamespaces = ptr.To[int32](1) }, nil},
+		"one remote namespace": {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.MaxRemoteNamespaces = ptr.To[int32](1) }, nil},
+		"objects of 4 KiB": {func(c *federation.ForeignCluster) {
+			c.Spec.IncomingPolicy.MaxObjectBytes = ptr.To[int64](4096)
+		}, nil},
+		"objects of 0 bytes": {func(c *federation.ForeignCluster) {
+			c.Spec.IncomingPolicy.MaxObjectBytes = ptr.To[int64](0)
+		}, []string{"spec.incomingPolicy.maxObjectBytes"}},
 		"no remote namespace":            {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.MaxRemoteNamespaces = ptr.To[int32](0) }, []string{"spec.incomingPolicy.maxRemoteNamespaces"}},
 		"refused pods that are evicted":  {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.RefusedPods = federation.RefusedPodsEvict }, nil},
 		"an unknown end of refused pods": {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.RefusedPods = "Delete" }, []string{"spec.incomingPolicy.refusedPods"}},

@@ -15,8 +15,7 @@ import (
 // EffectivePolicy is a policy of the local cluster that is in force for a peer.
 type EffectivePolicyApplyConfiguration struct {
 	// name is the path, below spec, of the field that sets the policy for this peer, for example
-	// incomingPolicy.pods.tolerations. A policy without a field has the name of the value of the
-	// installation that sets it, for example policy.maxObjectBytes.
+	// incomingPolicy.pods.tolerations.
 	Name *string `json:"name,omitempty"`
 	// binds is the role of the peer in which the policy binds the peer.
 	Binds *federationv1alpha1.PeerRole `json:"binds,omitempty"`

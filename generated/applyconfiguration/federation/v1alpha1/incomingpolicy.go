@@ -96,6 +96,11 @@ type IncomingPolicyApplyConfiguration struct {
 	// refusedPods determines what happens to running pods of the consumer that exceed the limits in
 	// the field pods after a change of these limits or of spec.trust. The default is Keep.
 	RefusedPods *federationv1alpha1.RefusedPodsPolicy `json:"refusedPods,omitempty"`
+	// maxObjectBytes is the maximum size, in bytes, of each ConfigMap, Secret, Service, Ingress and
+	// other reflected object of the consumer, with its metadata, at least 4096. If empty, the value
+	// policy.maxObjectBytes of the installation is used. If that is empty, too, it is 131072 with trust
+	// Tenant, and unlimited with trust SameOwner.
+	MaxObjectBytes *int64 `json:"maxObjectBytes,omitempty"`
 }
 
 // IncomingPolicyApplyConfiguration constructs a declarative configuration of the IncomingPolicy type for use with
@@ -275,5 +280,13 @@ func (b *IncomingPolicyApplyConfiguration) WithMaxRemoteNamespaces(value int32) 
 // If called multiple times, the RefusedPods field is set to the value of the last call.
 func (b *IncomingPolicyApplyConfiguration) WithRefusedPods(value federationv1alpha1.RefusedPodsPolicy) *IncomingPolicyApplyConfiguration {
 	b.RefusedPods = &value
+	return b
+}
+
+// WithMaxObjectBytes sets the MaxObjectBytes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxObjectBytes field is set to the value of the last call.
+func (b *IncomingPolicyApplyConfiguration) WithMaxObjectBytes(value int64) *IncomingPolicyApplyConfiguration {
+	b.MaxObjectBytes = &value
 	return b
 }
