@@ -21,8 +21,8 @@ import (
 // current affinity.
 
 // MisplacedPending returns the reason for which a pending pod is misplaced: its node affinity and tolerations follow an
-// earlier spec of its NamespaceOffloading instead of the current one. It returns an empty string for other pods, and for
-// pods that no controller would replace.
+// earlier spec of its NamespaceOffloading instead of the current one. It returns an empty string for other pods, and
+// for pods that no controller would replace.
 func (p Placement) MisplacedPending(pod *corev1.Pod) string {
 	if !waits(pod) {
 		return ""

@@ -199,8 +199,8 @@ func (o Offload) remoteName(spec *v1alpha1.NamespaceOffloadingSpec) string {
 	return naming.RemoteNamespace(o.Namespace, spec, o.ClusterName, o.ClusterID)
 }
 
-// misplaced adds to the plan the pods that would be misplaced, on their nodes or while they are pending. It counts all of
-// them, and adds at most maxMisplacedPods, each with the action of the requested enforcement.
+// misplaced adds to the plan the pods that would be misplaced, on their nodes or while they are pending. It counts all
+// of them, and adds at most maxMisplacedPods, each with the action of the requested enforcement.
 func (o Offload) misplaced(placed placement.Placement, plan *v1alpha1.OffloadPlan) {
 	action := v1alpha1.PlanNone
 	if o.Requested.Enforcement == v1alpha1.Evict {

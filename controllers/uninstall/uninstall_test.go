@@ -52,8 +52,9 @@ func namespaceOf(name, role string) *corev1.Namespace {
 // storedOnProvider returns the local volume of a claim whose data a provider stores.
 func storedOnProvider(namespace, claim string) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + claim}}
-	pv.Spec.PersistentVolumeSource = volume.RemoteSource(volume.Handle{ClusterID: "milan-id", Namespace: namespace + "-rome",
-		Claim: claim})
+	pv.Spec.PersistentVolumeSource = volume.RemoteSource(volume.Handle{
+		ClusterID: "milan-id", Namespace: namespace + "-rome", Claim: claim,
+	})
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: claim}
 	pv.Status.Phase = corev1.VolumeBound
 	return pv

@@ -178,7 +178,8 @@ func volumesFollowTheirPods(t *testing.T) {
 	isPrinted(t, rome, "get pvc "+remoteClaim+" -n "+o.namespace+" -o jsonpath={.status.capacity.storage}", "96Mi")
 
 	// milan's kubelet measures volumes once a minute.
-	measured := fmt.Sprintf("kubelet_volume_stats_used_bytes{namespace=%q,persistentvolumeclaim=%q}", o.namespace, remoteClaim)
+	measured := fmt.Sprintf("kubelet_volume_stats_used_bytes{namespace=%q,persistentvolumeclaim=%q}", o.namespace,
+		remoteClaim)
 	eventually(t, soon, "the metrics of the virtual node to have "+measured,
 		func(ctx context.Context) (bool, string, error) {
 			metrics := rome.Kubectl(ctx, "get", "--raw", "/api/v1/nodes/"+virtualNode+"/proxy/metrics")
@@ -193,8 +194,8 @@ func volumesFollowTheirPods(t *testing.T) {
 	}
 }
 
-// refusesStorageBeyondTheQuota requests more storage than milan offers. The claim must stay pending, the pod must report
-// the reason, and milan must not keep any object for it.
+// refusesStorageBeyondTheQuota requests more storage than milan offers. The claim must stay pending, the pod must
+// report the reason, and milan must not keep any object for it.
 func refusesStorageBeyondTheQuota(t *testing.T) {
 	grantsStorage(t, "32Mi")
 	o := offloaded(t, remoteOnly)

