@@ -52,7 +52,7 @@ func newProvider(t *testing.T, objects ...client.Object) *provider {
 	p.Config = &Config{
 		Client: p.Controller, Live: p.Cluster, Events: kittest.Reasons{List: &p.done},
 		InvitationNamespace: "liqo-invitations",
-		Account: types.NamespacedName{Namespace: "liqo", Name: "federation-controller-manager"},
+		Account:             types.NamespacedName{Namespace: "liqo", Name: "federation-controller-manager"},
 	}
 	return p
 }
