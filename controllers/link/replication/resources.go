@@ -208,7 +208,7 @@ func (offerPairs) clean(*v1alpha1.ResourceOfferStatus)             {}
 
 // localSideOf returns the local side of a pair. like is an empty object of its kind.
 func localSideOf[T client.Object](r *Replicator, key types.NamespacedName, like T) localSide[T] {
-	return localSide[T]{client: r.Client, namespace: key.Namespace, like: like}
+	return localSide[T]{client: r.Client, namespace: key.Namespace, like: like, pace: &r.pace}
 }
 
 // ownName returns the name of an object if it is the name of this cluster, otherwise nothing.
