@@ -73,7 +73,7 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 		Metrics:  own,
 		Clock:    clocktesting.NewFakePassiveClock(metav1.Now().Time),
 		Patch:    func() *v1alpha1.OffloadingPatch { return nil },
-	}, queue: queue, moves: rate.NewLimiter(movesPerSecond, 1)}
+	}, queue: queue, moves: rate.NewLimiter(movesPerSecond, 1), statuses: rate.NewLimiter(statusesPerSecond, statusesAtOnce)}
 	s.remoteNamespace = &remotens.Namespace{
 		Local:   "demo",
 		Remote:  "demo-rome",
