@@ -18,6 +18,8 @@ const (
 	// are at least writeInterval apart. Each write of an offer may also cause one of the VirtualNode and of the Node.
 	writesAtOnce  = 20
 	writeInterval = time.Second
+	// reportInterval is the minimum time between two messages in the log about the number of a provider's offers.
+	reportInterval = time.Minute
 )
 
 // errTooOften is returned for a local write that would exceed the rate for its provider.
@@ -32,19 +34,25 @@ type pace struct {
 
 // permit returns errTooOften if an object must not be written yet.
 func (p *pace) permit(namespace string, like client.Object) error {
+	if !p.allows(fmt.Sprintf("%s/%T", namespace, like), writeInterval, writesAtOnce) {
+		return errTooOften
+	}
+	return nil
+}
+
+// mayReport reports whether a message about the number of a provider's offers may be logged.
+func (p *pace) mayReport(namespace string) bool { return p.allows(namespace, reportInterval, 1) }
+
+func (p *pace) allows(key string, interval time.Duration, atOnce int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := fmt.Sprintf("%s/%T", namespace, like)
 	limiter := p.limiters[key]
 	if limiter == nil {
-		limiter = rate.NewLimiter(rate.Every(writeInterval), writesAtOnce)
+		limiter = rate.NewLimiter(rate.Every(interval), atOnce)
 		if p.limiters == nil {
 			p.limiters = map[string]*rate.Limiter{}
 		}
 		p.limiters[key] = limiter
 	}
-	if !limiter.Allow() {
-		return errTooOften
-	}
-	return nil
+	return limiter.Allow()
 }
