@@ -44,8 +44,8 @@ var (
 	// elements cannot be counted before it is decoded.
 	ErrEncoding = errors.New("the peer's response is YAML, protobuf or CBOR although JSON was requested, " +
 		"which is refused: use an API server or proxy that responds with JSON")
-	// ErrTooManyElements is returned for a JSON response that exceeds Limits.Elements or Limits.Objects, or is nested deeper
-	// than maxDepth.
+	// ErrTooManyElements is returned for a JSON response that exceeds Limits.Elements or Limits.Objects, or is nested
+	// deeper than maxDepth.
 	ErrTooManyElements = errors.New("the peer's response has more or deeper nested elements than this cluster reads")
 	// ErrTooManyEvents is returned for a watch that makes the watches of the same objects exceed Limits.Objects. Informers
 	// then list the objects again.
@@ -74,9 +74,9 @@ type Limits struct {
 	// limit.
 	Calls int
 	// Elements is the number of array elements that a response may have whatever its length; each minElement bytes of the
-	// response permit one more. The objects of a list count, too. In a watch, Elements applies to the whole watch, or to each event if Watch is 0. If
-	// Elements is not 0, clients request JSON only, and responses in other encodings that they decode are refused. 0 means
-	// no limit.
+	// response permit one more. The objects of a list count, too. In a watch, Elements applies to the whole watch, or to
+	// each event if Watch is 0. If Elements is not 0, clients request JSON only, and responses in other encodings that
+	// they decode are refused. 0 means no limit.
 	Elements int64
 }
 
@@ -86,8 +86,8 @@ var (
 	// caches have more than a kilobyte, so that a list of Response bytes has fewer than Objects of them.
 	SharedLimits = Limits{Response: 4 << 20, Watch: 8 << 20, Objects: 3_000, Elements: 10_000, Calls: 8}
 	// OwnLimits are for clients of a process with one peer: if its responses exhaust the memory of the process, no other
-	// peer is affected. Objects is the number in one remote namespace.
-	OwnLimits = Limits{Response: 16 << 20, Objects: 50_000, Elements: 100_000}
+	// peer is affected. Each informer watches one remote namespace, which has fewer than Objects pods.
+	OwnLimits = Limits{Response: 16 << 20, Objects: 20_000, Elements: 100_000}
 )
 
 // guard is a transport for responses that are not trusted. It refuses redirects, unrequested protocol switches and

@@ -180,7 +180,9 @@ func TestElementsAreBounded(t *testing.T) {
 				body := iotest.HalfReader(strings.NewReader(test.body))
 				answer := responder(http.StatusOK, http.Header{"Content-Type": {mediaType}}, body)
 				guard := &guard{
-					next: answer, limits: Limits{Response: 16 << 20, Watch: test.watch, Objects: 5_000, Elements: 10_000}, refused: func(error) {},
+					next:    answer,
+					limits:  Limits{Response: 16 << 20, Watch: test.watch, Objects: 5_000, Elements: 10_000},
+					refused: func(error) {},
 				}
 				response, err := guard.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.path, nil))
 				if err != nil {
@@ -549,7 +551,8 @@ func TestHeadersAreBounded(t *testing.T) {
 		server.StartTLS()
 		t.Cleanup(server.Close)
 		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-		config, err := Config(&Identity{Server: server.URL, CA: ca, Token: "token"}, Options{Dial: (&net.Dialer{}).DialContext})
+		identity := &Identity{Server: server.URL, CA: ca, Token: "token"}
+		config, err := Config(identity, Options{Dial: (&net.Dialer{}).DialContext})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,10 +13,10 @@ import (
 // collection identifies the objects that a list or watch requests.
 type collection struct{ path, fields, labels string }
 
-// received counts, for each collection, what a peer sent after the first page of the last list: an informer keeps all of
-// that. Without these sums, a peer could fill the cache of an informer with any number of watches, each of which is
-// short and closed without an error, so that client-go opens the next one without listing the objects again; or with any
-// number of pages of a list.
+// received counts, for each collection, what a peer sent after the first page of the last list: an informer keeps all
+// of that. Without these sums, a peer could fill the cache of an informer with any number of watches, each of which is
+// short and closed without an error, so that client-go opens the next one without listing the objects again; or with
+// any number of pages of a list.
 //
 // Collections are never removed: a client uses a small number of them.
 type received struct {
