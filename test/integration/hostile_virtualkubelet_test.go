@@ -66,6 +66,8 @@ func TestAHostileProviderDoesNotExhaustItsVirtualKubelet(t *testing.T) {
 		{hostile.ManyItemsUntyped, 2 * informers, ""},
 		// Objects without a kind are invalid in a watch.
 		{hostile.LongNames, 2 * informers, ""},
+		{hostile.ValidEvents, 2 * informers, "TooManyEvents"},
+		{hostile.ValidList, 2 * informers, "TooManyElements"},
 		{hostile.SwitchProtocols, 2 * informers, "Upgrade"},
 		{hostile.Redirect, 2 * informers, "Redirect"},
 		{hostile.RetryAfter, 2 * informers, ""},
