@@ -25,11 +25,13 @@ const (
 // errTooOften is returned for a local write that would exceed the rate for its provider.
 var errTooOften = errors.New("the provider changes objects more often than they are written")
 
-// pace limits the rate of the local writes that a provider causes, for each peer namespace and kind. Its zero value has
-// no writes yet.
+// pace limits the rate of the local writes that a provider causes, for each peer namespace and kind, and what too many
+// offers cause. Its zero value has no writes yet.
 type pace struct {
 	mu       sync.Mutex
 	limiters map[string]*rate.Limiter
+	// crowded has, by peer namespace, the time until which its provider is known to have too many offers.
+	crowded map[string]time.Time
 }
 
 // permit returns errTooOften if an object must not be written yet.
@@ -42,6 +44,23 @@ func (p *pace) permit(namespace string, like client.Object) error {
 
 // mayReport reports whether a message about the number of a provider's offers may be logged.
 func (p *pace) mayReport(namespace string) bool { return p.allows(namespace, reportInterval, 1) }
+
+// crowd records that a provider has too many offers.
+func (p *pace) crowd(namespace string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.crowded == nil {
+		p.crowded = map[string]time.Time{}
+	}
+	p.crowded[namespace] = time.Now().Add(time.Second)
+}
+
+// isCrowded reports whether crowd was called within the last second.
+func (p *pace) isCrowded(namespace string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Before(p.crowded[namespace])
+}
 
 func (p *pace) allows(key string, interval time.Duration, atOnce int) bool {
 	p.mu.Lock()

@@ -182,23 +182,38 @@ func (o offerPairs) replicate(
 		return syncRetry, nil
 	}
 	offers := informer.Lister().ResourceOffers(peer.Namespace)
-	all, err := offers.List(labels.Everything())
-	if err != nil {
-		return 0, err
-	}
 	mirror := localSideOf(o.Replicator, key, o.empty())
-	if _, err := mirror.get(ctx, key.Name); apierrors.IsNotFound(err) && len(all) > maxOffers {
-		// A provider with thousands of offers must not fill the log.
-		if o.pace.mayReport(key.Namespace) {
-			klog.FromContext(ctx).Info("A provider has too many offers, new ones are not copied",
-				"offers", len(all), "max", maxOffers)
+	if _, err := mirror.get(ctx, key.Name); apierrors.IsNotFound(err) {
+		tooMany, err := o.tooMany(ctx, key.Namespace, offers)
+		if tooMany || err != nil {
+			return tooManyRetry, err
 		}
-		return tooManyRetry, nil
 	}
 	original := remoteSide[*v1alpha1.ResourceOffer]{
 		lister: offers, writer: peer.Federation.FederationV1alpha1().ResourceOffers(peer.Namespace),
 	}
 	return 0, replicatePair(ctx, o, key.Name, original, mirror)
+}
+
+// tooMany reports whether the provider with a peer namespace has more than maxOffers. Its result may be a second old if
+// it was true, because each of thousands of offers would be compared with all of them.
+func (o offerPairs) tooMany(
+	ctx context.Context, namespace string, offers lister[*v1alpha1.ResourceOffer],
+) (bool, error) {
+	if o.pace.isCrowded(namespace) {
+		return true, nil
+	}
+	all, err := offers.List(labels.Everything())
+	if err != nil || len(all) <= maxOffers {
+		return false, err
+	}
+	o.pace.crowd(namespace)
+	// A provider with thousands of offers must not fill the log.
+	if o.pace.mayReport(namespace) {
+		klog.FromContext(ctx).Info("A provider has too many offers, new ones are not copied",
+			"offers", len(all), "max", maxOffers)
+	}
+	return true, nil
 }
 
 func (offerPairs) parts(o *v1alpha1.ResourceOffer) (*v1alpha1.ResourceOfferSpec, *v1alpha1.ResourceOfferStatus) {
