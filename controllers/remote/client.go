@@ -12,6 +12,7 @@ import (
 	"net/url"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -35,6 +36,9 @@ type DialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 type Options struct {
 	// Limits bound the responses of the peer. Zero means SharedLimits.
 	Limits Limits
+	// Calls limits the concurrent calls of all clients of one peer. nil means a limit of Limits.Calls for the clients of
+	// this configuration.
+	Calls *Calls
 	// Dial dials the peer, or the proxy to it. nil means a dialer that refuses addresses of this machine and of its
 	// network segment. Tests set another one, because their peers run on this machine.
 	Dial DialFunc
@@ -81,11 +85,30 @@ func Config(identity *Identity, options Options) (*rest.Config, error) {
 	// A peer could fill the log with warnings.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	limits := cmp.Or(options.Limits, SharedLimits)
+	calls := options.Calls
+	if calls == nil && limits.Calls > 0 {
+		calls = NewCalls(limits.Calls)
+	}
 	refused := countRefused(config.Host)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return newGuard(next, limits, refused)
+		limitHeaders(next)
+		return newGuard(next, limits, calls, refused)
 	})
 	return config, nil
+}
+
+// limitHeaders limits the headers of responses that a transport of client-go reads, which has not been used yet. guard
+// limits the time until they arrive.
+func limitHeaders(transport http.RoundTripper) {
+	switch transport := transport.(type) {
+	case *http.Transport:
+		// client-go returns the default transport for configurations without a dialer, which only tests have.
+		if transport != http.DefaultTransport {
+			transport.MaxResponseHeaderBytes = maxHeader
+		}
+	case utilnet.RoundTripperWrapper:
+		limitHeaders(transport.WrappedRoundTripper())
+	}
 }
 
 // Clients are the clients of one remote cluster.

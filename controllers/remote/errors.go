@@ -56,8 +56,8 @@ func Describe(err error) string {
 	case errors.Is(err, ErrAddress):
 		return "dialling its server is forbidden: " + ErrAddress.Error()
 	case errors.Is(err, ErrRedirect), errors.Is(err, ErrUpgrade), errors.Is(err, ErrEncoding),
-		errors.Is(err, ErrResponseTooLarge), errors.Is(err, ErrTooManyElements), errors.Is(err, ErrBusy),
-		errors.Is(err, errResponseTimeout):
+		errors.Is(err, ErrResponseTooLarge), errors.Is(err, ErrTooManyElements), errors.Is(err, ErrTooManyEvents),
+		errors.Is(err, ErrBusy), errors.Is(err, ErrReset), errors.Is(err, errResponseTimeout):
 		return Text(innermost(err).Error())
 	case errors.As(err, &lookup):
 		return Text("its name cannot be resolved: " + lookup.Err)

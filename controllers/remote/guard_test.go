@@ -5,13 +5,17 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -159,11 +163,13 @@ func TestElementsAreBounded(t *testing.T) {
 		{"a million empty items of an item", "/offers", items(items("{}", 1_000_000), 1), 0, ErrTooManyElements},
 		{"a million numbers", "/offers", items("0", 1_000_000), 0, ErrTooManyElements},
 		{"lists in lists", "/offers", strings.Repeat("[", 1_000), 0, ErrTooManyElements},
-		{"many offers", "/offers", items(offer, 30_000), 0, nil},
+		{"many offers", "/offers", items(offer, 5_000), 0, nil},
+		{"more offers than the limit", "/offers", items(offer, 5_001), 0, ErrTooManyElements},
 		{"commas and brackets in a text", "/offers", `{"a":"` + strings.Repeat(`[,{,\"`, 100_000) + `"}`, 0, nil},
 		{"an event with a million items", "/offers?watch=1", items("{}", 1_000_000), 0, ErrTooManyElements},
 		{"a long event", "/offers?watch=1", `{"a":"` + strings.Repeat("x", 17<<20), 0, ErrResponseTooLarge},
 		{"many events", "/offers?watch=1", strings.Repeat(items("{}", 9_000), 100), 0, nil},
+		{"more events than the limit", "/offers?watch=1", strings.Repeat("{}\n", 5_001), 0, ErrTooManyEvents},
 		{"many events of a bounded watch", "/offers?watch=1", strings.Repeat(items("{}", 9_000), 100), 8 << 20, ErrTooManyElements},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -174,7 +180,9 @@ func TestElementsAreBounded(t *testing.T) {
 				body := iotest.HalfReader(strings.NewReader(test.body))
 				answer := responder(http.StatusOK, http.Header{"Content-Type": {mediaType}}, body)
 				guard := &guard{
-					next: answer, limits: Limits{Response: 16 << 20, Watch: test.watch, Elements: 10_000}, refused: func(error) {},
+					next:    answer,
+					limits:  Limits{Response: 16 << 20, Watch: test.watch, Objects: 5_000, Elements: 10_000},
+					refused: func(error) {},
 				}
 				response, err := guard.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.path, nil))
 				if err != nil {
@@ -394,7 +402,7 @@ func TestCallsThatWaitForAResponseAreLimited(t *testing.T) {
 			<-request.Context().Done()
 			return nil, request.Context().Err()
 		})
-		guard := newGuard(silent, SharedLimits, func(error) {})
+		guard := newGuard(silent, SharedLimits, NewCalls(SharedLimits.Calls), func(error) {})
 		errs := make(chan error)
 		start := time.Now()
 		for range SharedLimits.Calls + 10 {
@@ -416,10 +424,148 @@ func TestCallsThatWaitForAResponseAreLimited(t *testing.T) {
 	})
 }
 
+// After a call timed out, a peer occupies one caller, and others fail at once, until the peer answers a call.
+func TestAfterATimeoutOneCallIsPermittedUntilItIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answering, slow atomic.Bool
+		calls := NewCalls(SharedLimits.Calls)
+		// The connections of two identities to the same peer share the limit.
+		var guards [2]*guard
+		for i := range guards {
+			guards[i] = newGuard(roundTripper(func(request *http.Request) (*http.Response, error) {
+				switch {
+				case answering.Load():
+					return response(http.StatusOK, http.Header{}, io.NopCloser(strings.NewReader("{}"))), nil
+				case slow.Load():
+					return response(http.StatusOK, http.Header{}, &endlessBody{request.Context()}), nil
+				}
+				<-request.Context().Done()
+				return nil, request.Context().Err()
+			}), SharedLimits, calls, func(error) {})
+		}
+		call := func(i int) error {
+			response, err := guards[i%2].RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/offers", nil))
+			if err == nil {
+				_, err = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+			}
+			return err
+		}
+		// concurrently returns the number of calls that the peer delayed by the timeout for responses.
+		concurrently := func() (delayed int) {
+			times := make(chan time.Duration)
+			for i := range 2 * SharedLimits.Calls {
+				go func() {
+					start := time.Now()
+					_ = call(i)
+					times <- time.Since(start)
+				}()
+			}
+			for range 2 * SharedLimits.Calls {
+				switch took := <-times; {
+				case took == responseTimeout:
+					delayed++
+				case took > callTimeout:
+					t.Errorf("a call ended after %v", took)
+				}
+			}
+			return delayed
+		}
+		check := func(state string, want int) {
+			t.Helper()
+			if delayed := concurrently(); delayed != want {
+				t.Errorf("%s: %d calls waited for the peer, want %d", state, delayed, want)
+			}
+		}
+		check("a peer that is silent for the first time", SharedLimits.Calls)
+		check("a peer that stays silent", 1)
+		slow.Store(true)
+		check("a peer that sends one byte a second", 1)
+		check("a peer that goes on with it", 1)
+		answering.Store(true)
+		if err := call(0); err != nil {
+			t.Fatal(err)
+		}
+		answering.Store(false)
+		check("a peer that has answered a call", SharedLimits.Calls)
+	})
+}
+
+// endlessBody is a body with one byte a second, until the context ends.
+type endlessBody struct{ ctx context.Context }
+
+func (b *endlessBody) Read(p []byte) (int, error) {
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-b.ctx.Done():
+		return 0, b.ctx.Err()
+	case <-timer.C:
+		return copy(p, "x"), nil
+	}
+}
+
+func (b *endlessBody) Close() error { return nil }
+
+// client-go repeats a read when the connection is reset, each time with a new deadline.
+func TestResetConnectionsEndACall(t *testing.T) {
+	var calls atomic.Int64
+	_, config := peer(t, func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		connection, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		// Closing a connection with this option resets it.
+		if tcp, ok := connection.(*tls.Conn).NetConn().(*net.TCPConn); !ok || tcp.SetLinger(0) != nil {
+			t.Errorf("%T cannot be reset", connection)
+		}
+		_ = connection.(*tls.Conn).NetConn().Close()
+	})
+	clients, err := NewClients(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = clients.Federation.FederationV1alpha1().ResourceOffers("a").Get(t.Context(), "milan", metav1.GetOptions{})
+	if !errors.Is(err, ErrReset) || !Unreachable(err) || Describe(err) != ErrReset.Error() {
+		t.Errorf("error %v (%s), want %v", err, Describe(err), ErrReset)
+	}
+	if calls.Load() != 1 {
+		t.Errorf("%d calls, want 1", calls.Load())
+	}
+}
+
+func TestHeadersAreBounded(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		handler := func(w http.ResponseWriter, r *http.Request) {
+			if r.ProtoAtLeast(2, 0) != http2 {
+				t.Errorf("the protocol is %s", r.Proto)
+			}
+			for i := range 2 * maxHeader / 1024 {
+				w.Header().Set(fmt.Sprintf("X-%d", i), strings.Repeat("x", 1024))
+			}
+		}
+		server := httptest.NewUnstartedServer(http.HandlerFunc(handler))
+		server.EnableHTTP2 = http2
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+		identity := &Identity{Server: server.URL, CA: ca, Token: "token"}
+		config, err := Config(identity, Options{Dial: (&net.Dialer{}).DialContext})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := get(t, config, "/api"); err == nil {
+			t.Errorf("HTTP/2 %v: a header of %d bytes was read", http2, 2*maxHeader)
+		}
+	}
+}
+
 func TestFinishedCallsAndStreamsAreNotCounted(t *testing.T) {
 	guard := newGuard(roundTripper(func(*http.Request) (*http.Response, error) {
 		return response(http.StatusOK, http.Header{}, io.NopCloser(strings.NewReader("{}"))), nil
-	}), Limits{Response: 10, Calls: 1}, func(error) {})
+	}), Limits{Response: 10}, NewCalls(1), func(error) {})
 	for _, path := range []string{"/offers", "/offers", "/offers?watch=1", "/offers?watch=1", "/offers"} {
 		response, err := guard.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if err != nil {

@@ -14,7 +14,8 @@ var responsesRefused = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace: "federation",
 	Name:      "peer_responses_refused_total",
 	Help: "Requests to a peer that failed because its responses are refused or late, by the host of its API server and " +
-		"reason: Redirect, Upgrade, Encoding, TooLarge, TooManyElements, Timeout or Busy.",
+		"reason: Redirect, Upgrade, Encoding, TooLarge, TooManyElements, TooManyEvents, after which objects are listed " +
+		"again, Timeout or Busy.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"server", "reason"})
 
@@ -45,6 +46,8 @@ func refusalReason(err error) string {
 		return "TooLarge"
 	case errors.Is(err, ErrTooManyElements):
 		return "TooManyElements"
+	case errors.Is(err, ErrTooManyEvents):
+		return "TooManyEvents"
 	case errors.Is(err, ErrBusy):
 		return "Busy"
 	}

@@ -40,24 +40,42 @@ type Peers struct {
 // NewPeers returns an empty Peers. The file contains this process's token for the proxy of the local gateway, which
 // connects to providers through the tunnel.
 func NewPeers(proxyTokenFile string) *Peers {
+	var calls callsOfServers
 	return NewPeersWith(func(identity *Identity) (*Clients, error) {
 		withToken := *identity
 		withToken.ProxyTokenFile = proxyTokenFile
-		return connect(&withToken)
+		config, err := Config(&withToken, Options{Calls: calls.of(identity.Server)})
+		if err != nil {
+			return nil, err
+		}
+		return NewClients(config)
 	})
+}
+
+// callsOfServers has one limit for all connections to the same server: those of Set, of which an identity's renewal
+// makes a new one, and those of Connect. It keeps the limits of servers that are not used any more, which are small.
+type callsOfServers struct {
+	mu    sync.Mutex
+	calls map[string]*Calls
+}
+
+func (c *callsOfServers) of(server string) *Calls {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := c.calls[server]
+	if calls == nil {
+		calls = NewCalls(SharedLimits.Calls)
+		if c.calls == nil {
+			c.calls = map[string]*Calls{}
+		}
+		c.calls[server] = calls
+	}
+	return calls
 }
 
 // NewPeersWith returns an empty Peers that creates clients with a function, for tests.
 func NewPeersWith(connect func(*Identity) (*Clients, error)) *Peers {
 	return &Peers{peers: map[string]*Peer{}, connect: connect}
-}
-
-func connect(identity *Identity) (*Clients, error) {
-	config, err := Config(identity, Options{})
-	if err != nil {
-		return nil, err
-	}
-	return NewClients(config)
 }
 
 // Subscribe adds a subscriber. It must be called before Set.

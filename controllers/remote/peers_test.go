@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -122,5 +123,25 @@ func TestAConnectionLivesAsLongAsItsIdentity(t *testing.T) {
 	peers.Remove("milan")
 	if _, ok := peers.Get("milan"); ok || contexts[1].Err() == nil {
 		t.Error("a connection that was removed is still there")
+	}
+}
+
+// The connections of a renewed identity, and those that read an invitation, count for the same limit.
+func TestConnectionsToOneServerShareALimitOfCalls(t *testing.T) {
+	var calls callsOfServers
+	first := calls.of("https://10.1.0.1")
+	if calls.of("https://10.1.0.1") != first || calls.of("https://10.1.0.2") == first {
+		t.Error("each server must have one limit")
+	}
+	identity := &Identity{Server: "https://10.1.0.1", Token: "token"}
+	for range 2 {
+		config, err := Config(identity, Options{Calls: first})
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport := config.WrapTransport(&http.Transport{})
+		if guard, ok := transport.(*guard); !ok || guard.calls != first {
+			t.Errorf("the transport is %T, want a guard with the limit", transport)
+		}
 	}
 }

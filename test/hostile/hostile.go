@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,11 @@ const (
 	ManyItemsUntyped Attack = "ManyItemsUntyped"
 	// LongNames responds endlessly with events of objects whose names have a megabyte.
 	LongNames Attack = "LongNames"
+	// ValidEvents responds to watches with valid objects, which have another name in each event. It closes each watch
+	// after a few thousand of them, without an error, so that the client watches again without listing the objects.
+	ValidEvents Attack = "ValidEvents"
+	// ValidList responds to lists with very many valid objects.
+	ValidList Attack = "ValidList"
 	// Dribble responds with one byte per second.
 	Dribble Attack = "Dribble"
 	// RetryAfter responds with 429, and with Retry-After of a year.
@@ -58,9 +64,9 @@ const (
 	Redirect Attack = "Redirect"
 )
 
-// Attacks has all attacks.
+// Attacks has all attacks. Those that need watches which were opened before are first.
 var Attacks = []Attack{
-	EndlessText, EndlessJSON, UnknownType, SwitchProtocols, ManyItems, ManyItemsInYAML, ManyItemsInProtobuf,
+	ValidEvents, ValidList, EndlessText, EndlessJSON, UnknownType, SwitchProtocols, ManyItems, ManyItemsInYAML, ManyItemsInProtobuf,
 	ManyItemsUntyped, LongNames, Dribble, RetryAfter, Silence, Redirect,
 }
 
@@ -70,6 +76,9 @@ const chunk = 64 << 10
 // Provider is a reverse proxy in front of the API server of a provider. It attacks all requests, or forwards them.
 type Provider struct {
 	forward http.Handler
+
+	// objects is the number of valid objects that were sent.
+	objects atomic.Int64
 
 	mu     sync.Mutex
 	attack Attack
@@ -103,9 +112,12 @@ func (p *Provider) Sent() map[Attack]int {
 	return maps.Clone(p.sent)
 }
 
-func (p *Provider) choose() Attack {
+func (p *Provider) choose(r *http.Request) Attack {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if (p.attack == ValidEvents || p.attack == ValidList) && kindOf(r) == "" {
+		return ""
+	}
 	if p.attack != "" {
 		p.sent[p.attack]++
 	}
@@ -114,7 +126,7 @@ func (p *Provider) choose() Attack {
 
 // ServeHTTP implements http.Handler. It returns when the client closes the connection, or after five minutes.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	attack := p.choose()
+	attack := p.choose(r)
 	if attack == "" {
 		p.forward.ServeHTTP(w, r)
 		return
@@ -141,6 +153,10 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		respond(w, "", manyItemsInProtobuf(r))
 	case LongNames:
 		endless(w, r, asJSON, "", longName())
+	case ValidEvents:
+		p.validObjects(w, r, 1)
+	case ValidList:
+		p.validObjects(w, r, 100_000)
 	case Dribble:
 		dribble(w, r)
 	case RetryAfter:

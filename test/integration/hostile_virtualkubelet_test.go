@@ -66,6 +66,8 @@ func TestAHostileProviderDoesNotExhaustItsVirtualKubelet(t *testing.T) {
 		{hostile.ManyItemsUntyped, 2 * informers, ""},
 		// Objects without a kind are invalid in a watch.
 		{hostile.LongNames, 2 * informers, ""},
+		{hostile.ValidEvents, 2 * informers, "TooManyEvents"},
+		{hostile.ValidList, 2 * informers, "TooManyElements"},
 		{hostile.SwitchProtocols, 2 * informers, "Upgrade"},
 		{hostile.Redirect, 2 * informers, "Redirect"},
 		{hostile.RetryAfter, 2 * informers, ""},
@@ -85,8 +87,10 @@ func TestAHostileProviderDoesNotExhaustItsVirtualKubelet(t *testing.T) {
 
 			provider.use(test.attack)
 			until(t, "attacked requests", func(context.Context) (bool, error) {
-				refused := refusedResponses(t, registry, provider.URL)[test.refused]
-				return provider.Sent()[test.attack] >= test.requests && (test.refused == "" || refused > before) ||
+				refused := refusedResponses(t, registry, provider.URL)[test.refused] - before
+				// The memory is used once the caches of all informers are full.
+				full := test.attack != hostile.ValidEvents || refused >= informers
+				return provider.Sent()[test.attack] >= test.requests && (test.refused == "" || refused > 0) && full ||
 					provider.ended(), nil
 			})
 			provider.use("")

@@ -9,6 +9,7 @@ package replication
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -49,6 +50,9 @@ type Replicator struct {
 	// ClusterName is the name of this cluster. Only ResourceRequests and NamespaceMaps with this name are
 	// replicated.
 	ClusterName string
+
+	// pace limits the local writes that providers cause.
+	pace pace
 }
 
 // SetupWithManager adds a controller for each kind to a manager.
@@ -151,6 +155,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return ctrl.Result{}, nil
 	}
 	after, err := r.pairs.replicate(ctx, request.NamespacedName, peer, r.watcher)
+	if errors.Is(err, errTooOften) {
+		return ctrl.Result{RequeueAfter: writeInterval}, nil
+	}
 	if remote.Rejected(err) {
 		// The provider does not accept the identity, or its tenant namespace is being deleted. The
 		// condition of the ForeignCluster reports that.

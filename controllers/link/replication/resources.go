@@ -15,14 +15,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
 )
 
-// maxOffers is the maximum number of ResourceOffers of one provider that are replicated.
-const maxOffers = 16
+const (
+	// maxOffers is the maximum number of ResourceOffers of one provider that are replicated.
+	maxOffers = 16
+	// tooManyRetry is the time after which an offer is reconciled again that exceeds maxOffers.
+	tooManyRetry = time.Minute
+)
 
 // ReasonUnknownPhase of the condition Accepted of a ResourceRequest means that the provider answered with a
 // phase that the consumer's version does not support. Upgrade the consumer.
@@ -168,7 +173,7 @@ func (offerPairs) connected(_ context.Context, peer *remote.Peer) cache.SharedIn
 	return peer.Informers.Federation().V1alpha1().ResourceOffers().Informer()
 }
 
-// replicate implements pairs. It fails for a new offer if the provider has more than maxOffers.
+// replicate implements pairs. It does not copy a new offer while the provider has more than maxOffers.
 func (o offerPairs) replicate(
 	ctx context.Context, key types.NamespacedName, peer *remote.Peer, _ watcher,
 ) (time.Duration, error) {
@@ -177,19 +182,38 @@ func (o offerPairs) replicate(
 		return syncRetry, nil
 	}
 	offers := informer.Lister().ResourceOffers(peer.Namespace)
-	all, err := offers.List(labels.Everything())
-	if err != nil {
-		return 0, err
-	}
 	mirror := localSideOf(o.Replicator, key, o.empty())
-	if _, err := mirror.get(ctx, key.Name); apierrors.IsNotFound(err) && len(all) > maxOffers {
-		return 0, fmt.Errorf("replicating offer %s: the provider has %d offers, and must have at most %d",
-			remote.Text(key.Name), len(all), maxOffers)
+	if _, err := mirror.get(ctx, key.Name); apierrors.IsNotFound(err) {
+		tooMany, err := o.tooMany(ctx, key.Namespace, offers)
+		if tooMany || err != nil {
+			return tooManyRetry, err
+		}
 	}
 	original := remoteSide[*v1alpha1.ResourceOffer]{
 		lister: offers, writer: peer.Federation.FederationV1alpha1().ResourceOffers(peer.Namespace),
 	}
 	return 0, replicatePair(ctx, o, key.Name, original, mirror)
+}
+
+// tooMany reports whether the provider with a peer namespace has more than maxOffers. Its result may be a second old if
+// it was true, because each of thousands of offers would be compared with all of them.
+func (o offerPairs) tooMany(
+	ctx context.Context, namespace string, offers lister[*v1alpha1.ResourceOffer],
+) (bool, error) {
+	if o.pace.isCrowded(namespace) {
+		return true, nil
+	}
+	all, err := offers.List(labels.Everything())
+	if err != nil || len(all) <= maxOffers {
+		return false, err
+	}
+	o.pace.crowd(namespace)
+	// A provider with thousands of offers must not fill the log.
+	if o.pace.mayReport(namespace) {
+		klog.FromContext(ctx).Info("A provider has too many offers, new ones are not copied",
+			"offers", len(all), "max", maxOffers)
+	}
+	return true, nil
 }
 
 func (offerPairs) parts(o *v1alpha1.ResourceOffer) (*v1alpha1.ResourceOfferSpec, *v1alpha1.ResourceOfferStatus) {
@@ -208,7 +232,7 @@ func (offerPairs) clean(*v1alpha1.ResourceOfferStatus)             {}
 
 // localSideOf returns the local side of a pair. like is an empty object of its kind.
 func localSideOf[T client.Object](r *Replicator, key types.NamespacedName, like T) localSide[T] {
-	return localSide[T]{client: r.Client, namespace: key.Namespace, like: like}
+	return localSide[T]{client: r.Client, namespace: key.Namespace, like: like, pace: &r.pace}
 }
 
 // ownName returns the name of an object if it is the name of this cluster, otherwise nothing.

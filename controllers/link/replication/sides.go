@@ -23,6 +23,8 @@ type localSide[T client.Object] struct {
 	namespace string
 	// like is an empty object of the kind.
 	like T
+	// pace limits the rate of writes, which fail with errTooOften.
+	pace *pace
 }
 
 func (s localSide[T]) get(ctx context.Context, name string) (T, error) {
@@ -31,16 +33,25 @@ func (s localSide[T]) get(ctx context.Context, name string) (T, error) {
 }
 
 func (s localSide[T]) create(ctx context.Context, wanted T) error {
+	if err := s.pace.permit(s.namespace, s.like); err != nil {
+		return err
+	}
 	wanted.SetNamespace(s.namespace)
 	return s.client.Create(ctx, wanted)
 }
 
 func (s localSide[T]) commit(ctx context.Context, old, wanted T) error {
+	if err := s.pace.permit(s.namespace, s.like); err != nil {
+		return err
+	}
 	_, err := kit.Commit(ctx, s.client, old, wanted)
 	return err
 }
 
 func (s localSide[T]) remove(ctx context.Context, found T) error {
+	if err := s.pace.permit(s.namespace, s.like); err != nil {
+		return err
+	}
 	return kit.Delete(ctx, s.client, found)
 }
 

@@ -112,6 +112,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		},
 		VirtualNode: func() *v1alpha1.VirtualNode { return k.informers.deciding(options.RemoteClusterID) },
 		Recorder:    recorder, Metrics: own.mirror, Reachable: k.node.Reachable, Warnings: warnings,
+		Clock: clock.RealClock{},
 	})
 	k.pods = pods.New(pods.Config{
 		NodeName: options.NodeName, NodeIP: options.NodeIP, Provider: options.ForeignCluster, To: k.to,

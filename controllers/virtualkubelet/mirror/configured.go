@@ -74,13 +74,28 @@ func newConfigured(k kind, c *Controller, namespace, remote string) (reflector, 
 type configured struct {
 	*objects[*unstructured.Unstructured, *unstructured.Unstructured]
 	locals dynamic.ResourceInterface
-	// writtenStatuses maps the name of a reflected object to its resourceVersion when its status was last written to the
-	// local object. A status that another writer changes afterwards is not restored: if a namespace is offloaded to
-	// several clusters, the last writer wins.
-	writtenStatuses syncMap[string, string]
+	// writtenStatuses maps the name of a reflected object to its status that was last written to the local object. A
+	// status that another writer changes afterwards is not restored: if a namespace is offloaded to several clusters, the
+	// last writer wins.
+	writtenStatuses syncMap[string, writtenStatus]
 	// ending is true while the reflected objects are deleted because the kind is no longer configured.
 	ending atomic.Bool
 }
+
+// writtenStatus is the resourceVersion of a reflected object whose status was written to the local object, and the time
+// of the last attempt to write a status.
+type writtenStatus struct {
+	version string
+	at      time.Time
+}
+
+// statusInterval is the minimum time between two writes of the status of one object. statusBytesPerSecond is the
+// maximum size of all statuses that are written per second, after statusBytesAtOnce.
+const (
+	statusInterval       = time.Second
+	statusBytesPerSecond = 1 << 20
+	statusBytesAtOnce    = 32 << 20
+)
 
 // end makes reconcile delete the reflected objects. It reports whether the reflector can be stopped: its cache is
 // filled, and has no reflected object.
@@ -114,7 +129,7 @@ func (o *configured) reconcile(ctx context.Context, key reflectionKey) (time.Dur
 	if again, err := o.objects.reconcile(ctx, key); err != nil || again > 0 {
 		return again, err
 	}
-	return 0, o.writeStatus(ctx, key)
+	return o.writeStatus(ctx, key)
 }
 
 // withdraw deletes the reflected object of a kind that is no longer configured, and stops the reflector when none
@@ -134,16 +149,23 @@ func (o *configured) withdraw(ctx context.Context, key reflectionKey) error {
 }
 
 // writeStatus copies the status of a reflected object to the local object, once per resourceVersion of the reflected
-// object. It fails if the update fails.
-func (o *configured) writeStatus(ctx context.Context, key reflectionKey) error {
+// object. It returns the time after which to call it again, if statuses change more often than they are written. It
+// fails if the update fails.
+func (o *configured) writeStatus(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	local := remotens.Lookup[*unstructured.Unstructured](o.local.GetStore(), o.namespace, key.Name)
 	existing := remotens.Lookup[*unstructured.Unstructured](o.reflected.GetStore(), o.remote, key.Name)
-	if local == nil || existing == nil {
+	if local == nil {
 		o.writtenStatuses.Delete(key.Name)
-		return nil
+		return 0, nil
 	}
-	if last, ok := o.writtenStatuses.Load(key.Name); ok && last == existing.GetResourceVersion() {
-		return nil
+	last, _ := o.writtenStatuses.Load(key.Name)
+	if existing == nil {
+		// The provider may have deleted it, and must not write more often by that.
+		o.writtenStatuses.Swap(key.Name, writtenStatus{at: last.at})
+		return 0, nil
+	}
+	if last.version == existing.GetResourceVersion() {
+		return 0, nil
 	}
 	of := reflectionKey{resource: key.resource + "/status", ObjectName: key.ObjectName}
 	if size := translate.RemoteStatusSize(existing); size > translate.MaxReflectedSize {
@@ -151,9 +173,18 @@ func (o *configured) writeStatus(ctx context.Context, key reflectionKey) error {
 			"The status of the reflected object on %s is not copied: it has %d bytes, and the limit is %d bytes.",
 			o.controller.Provider, size, translate.MaxReflectedSize,
 		))
-		return nil
+		return 0, nil
 	}
+	now := o.controller.Clock.Now()
 	if changed := translate.WithRemoteStatus(local, existing); changed != nil {
+		if wait := last.at.Add(statusInterval).Sub(now); wait > 0 {
+			return wait, nil
+		}
+		if !o.controller.statusBytes.AllowN(now, translate.RemoteStatusSize(existing)) {
+			return statusInterval, nil
+		}
+		last.at = now
+		o.writtenStatuses.Swap(key.Name, last)
 		_, err := o.locals.UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 		switch {
 		case err == nil:
@@ -172,12 +203,12 @@ func (o *configured) writeStatus(ctx context.Context, key reflectionKey) error {
 			)
 			fallthrough
 		default:
-			return fmt.Errorf("writing the status of %s on %s to the local object: %w", key, o.controller.Provider, err)
+			return 0, fmt.Errorf("writing the status of %s on %s to the local object: %w", key, o.controller.Provider, err)
 		}
 	}
 	o.controller.lastEvents.Delete(of)
-	o.writtenStatuses.Swap(key.Name, existing.GetResourceVersion())
-	return nil
+	o.writtenStatuses.Swap(key.Name, writtenStatus{existing.GetResourceVersion(), last.at})
+	return 0, nil
 }
 
 // dynamicClient implements client. The methods of a dynamic client have an additional parameter for subresources.

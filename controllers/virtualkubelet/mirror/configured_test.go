@@ -6,10 +6,13 @@ package mirror
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit/kittest"
@@ -206,6 +210,79 @@ func TestConfiguredKindIsReflectedAndItsStatusWrittenBack(t *testing.T) {
 			// The status of one version of a reflected object is written only once.
 			if diff := cmp.Diff(test.writtenStatuses, did(rome)); diff != "" {
 				t.Errorf("local writes, after another reconcile (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A provider that changes statuses all the time, or deletes and creates reflected objects, causes a limited number and
+// size of local writes.
+func TestStatusesOfAConfiguredKindAreWrittenAtALimitedRate(t *testing.T) {
+	// The statuses change this many times within ten seconds.
+	const steps = 20
+	for _, test := range []struct {
+		name    string
+		size    int
+		objects int
+		deletes bool
+		// atOnce and within10s are the numbers of writes without a delay, and within ten seconds more.
+		atOnce, within10s int
+	}{
+		{"one object", 100, 1, false, 1, 10},
+		{"one object that is deleted and created", 100, 1, true, 1, 10},
+		{"many small objects", 100, 50, false, 50, 500},
+		{"many large objects", 500_000, 10, false, 8, 20},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, rome, _ := newReflectingWidgets(t, nil, nil)
+			clock := clocktesting.NewFakePassiveClock(time.Now())
+			r.Clock = clock
+			// The other bytes that may be written at once were used already.
+			r.statusBytes.ReserveN(clock.Now(), statusBytesAtOnce-4<<20)
+			made, err := newConfigured(configuredKind(widgets), r.Controller, "shop", "shop-rome")
+			if err != nil {
+				t.Fatal(err)
+			}
+			one := made.(*configured)
+			version := 10
+			// change gives each reflected object another status, and returns the number of local writes.
+			change := func() int {
+				rome.ClearActions()
+				for i := range test.objects {
+					local := newWidget("1")
+					local.SetName(fmt.Sprintf("w%d", i))
+					mustAdd(t, one.local.GetIndexer().Add, local)
+					version++
+					reflected := copyOfWidget(local, fmt.Sprintf("%0*d", test.size, version))
+					reflected.SetResourceVersion(strconv.Itoa(version))
+					if test.deletes {
+						mustAdd(t, one.reflected.GetIndexer().Delete, reflected)
+						if _, err := one.writeStatus(t.Context(), one.key(local.GetName())); err != nil {
+							t.Fatal(err)
+						}
+					}
+					mustAdd(t, one.reflected.GetIndexer().Add, reflected)
+					if version == 11+i {
+						if err := rome.Tracker().Add(local); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if again, err := one.writeStatus(t.Context(), one.key(local.GetName())); err != nil || again > statusInterval {
+						t.Fatalf("error %v, again after %v", err, again)
+					}
+				}
+				return len(did(rome))
+			}
+			if got := change() + change(); got != test.atOnce {
+				t.Errorf("%d writes at once, want %d", got, test.atOnce)
+			}
+			got := 0
+			for range steps {
+				clock.SetTime(clock.Now().Add(10 * time.Second / steps))
+				got += change()
+			}
+			if got > test.within10s+1 || got < test.within10s-2 {
+				t.Errorf("%d writes within ten seconds, want about %d", got, test.within10s)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/mcs"
@@ -63,6 +65,7 @@ type Config struct {
 	Reachable func() bool
 	// Warnings limits the rate of recorded warnings of the provider. It is shared with the warnings about pods.
 	Warnings flowcontrol.PassiveRateLimiter
+	Clock    clock.PassiveClock
 }
 
 // Controller reflects the objects in offloaded namespaces that pods use into the remote namespaces.
@@ -84,6 +87,8 @@ type Controller struct {
 	configured []kind
 	// lastEvents has the message of the last event about each object, so that an event is not repeated.
 	lastEvents syncMap[reflectionKey, string]
+	// statusBytes limits the size of the statuses of configured kinds that are written to local objects.
+	statusBytes *rate.Limiter
 }
 
 // reflectionKey identifies a local object by its kind's name, namespace and name.
@@ -120,7 +125,10 @@ type reflector interface {
 
 // New returns a controller, which starts with Run.
 func New(config Config) *Controller {
-	c := &Controller{Config: config, kinds: builtin(), namespaces: map[string]reflectedNamespace{}}
+	c := &Controller{
+		Config: config, kinds: builtin(), namespaces: map[string]reflectedNamespace{},
+		statusBytes: rate.NewLimiter(statusBytesPerSecond, statusBytesAtOnce),
+	}
 	c.queue = queue.New("reflection", reflectionWorkers, c.reconcile)
 	return c
 }

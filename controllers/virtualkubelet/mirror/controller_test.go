@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/component-base/metrics"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -68,7 +70,7 @@ func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
 		View: translate.View{
 			RunsOnProvider: func(node string) bool { return node == "liqo-milan" }, Address: translate.SameAddress,
 		},
-		Reachable: r.answers.Load,
+		Reachable: r.answers.Load, Clock: clocktesting.NewFakePassiveClock(time.Now()),
 		Namespaces: fixed{
 			"shop": {Offloaded: true, Ready: true, Namespace: &remotens.Namespace{Local: "shop", Remote: "shop-rome"}},
 		},

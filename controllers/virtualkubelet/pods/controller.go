@@ -52,6 +52,10 @@ const (
 	// movesPerSecond is the maximum number per second of status writes that change only the address of the virtual
 	// kubelet.
 	movesPerSecond = 50
+	// statusesPerSecond is the maximum number per second of status writes, after statusesAtOnce ones, so that a provider
+	// that changes the statuses of its pods all the time does not load the local API server. The start of a pod causes
+	// about four writes, so 1000 pods can start at once, and 100 per second for 30 seconds.
+	statusesPerSecond, statusesAtOnce = 100, 10_000
 
 	podWorkers = 16
 )
@@ -120,6 +124,8 @@ type Controller struct {
 	refusedAccounts refusedAccounts
 	// moves limits status writes that change only the address of the virtual kubelet.
 	moves *rate.Limiter
+	// statuses limits all status writes.
+	statuses *rate.Limiter
 	// lastPatch and lastAllowed are the results of Patch and APIAccessAllowed at the last call of Refresh.
 	lastPatch   *v1alpha1.OffloadingPatch
 	lastAllowed bool
@@ -130,7 +136,9 @@ type Controller struct {
 
 // New returns a controller, which starts with Run.
 func New(config Config) *Controller {
-	c := &Controller{Config: config, moves: rate.NewLimiter(movesPerSecond, 1)}
+	c := &Controller{
+		Config: config, moves: rate.NewLimiter(movesPerSecond, 1), statuses: rate.NewLimiter(statusesPerSecond, statusesAtOnce),
+	}
 	c.queue = c.newQueue()
 	return c
 }

@@ -69,7 +69,7 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 		Metrics:  own,
 		Clock:    clocktesting.NewFakePassiveClock(metav1.Now().Time),
 		Patch:    func() *v1alpha1.OffloadingPatch { return nil },
-	}, moves: rate.NewLimiter(movesPerSecond, 1)}
+	}, moves: rate.NewLimiter(movesPerSecond, 1), statuses: rate.NewLimiter(statusesPerSecond, statusesAtOnce)}
 	s.queue = s.newQueue()
 	t.Cleanup(s.queue.ShutDown)
 	s.remoteNamespace = &remotens.Namespace{

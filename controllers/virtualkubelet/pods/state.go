@@ -38,6 +38,9 @@ type localState struct {
 	// postponedUntil is the time from which a status that differs only in the address of the virtual kubelet may be
 	// written; zero means that none is pending.
 	postponedUntil time.Time
+	// delayedUntil is the time from which a status may be written that exceeded the rate of writes; zero means that none
+	// is pending.
+	delayedUntil time.Time
 	// removed is the UID of the local pod that this controller deleted from the API server and the cache still has.
 	removed types.UID
 	// ending is the remote pod that the provider is deleting; nil means none.

@@ -45,6 +45,10 @@ func (c *Controller) publish(ctx context.Context, from *corev1.Pod, status corev
 		c.queue.Add(key)
 		return nil
 	}
+	if wait := c.delayed(key); wait > 0 {
+		c.queue.AddAfter(key, wait)
+		return nil
+	}
 	klog.FromContext(ctx).V(4).Info("Pod has a new status", "phase", status.Phase, "reason", status.Reason)
 	patch, err := statusPatch(pod, &status)
 	if err != nil {
@@ -90,6 +94,27 @@ func (c *Controller) postponed(key cache.ObjectName, before, status *corev1.PodS
 			s.local.postponedUntil = now.Add(c.moves.ReserveN(now, 1).DelayFrom(now))
 		}
 		wait = s.local.postponedUntil.Sub(now)
+	})
+	return wait
+}
+
+// delayed returns the time to wait before a status is written, so that the rate of writes is not exceeded; zero if it
+// may be written now. The pod's place among the delayed writes is kept until then, whatever changes meanwhile: only its
+// last status is written.
+func (c *Controller) delayed(key cache.ObjectName) time.Duration {
+	now := c.Clock.Now()
+	var wait time.Duration
+	c.states.change(key, func(s *podState) {
+		if s.local.delayedUntil.IsZero() {
+			wait = c.statuses.ReserveN(now, 1).DelayFrom(now)
+		} else {
+			wait = s.local.delayedUntil.Sub(now)
+		}
+		if wait = max(wait, 0); wait > 0 {
+			s.local.delayedUntil = now.Add(wait)
+		} else {
+			s.local.delayedUntil = time.Time{}
+		}
 	})
 	return wait
 }

@@ -92,6 +92,61 @@ func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 	}
 }
 
+// A provider that changes the statuses of its pods all the time causes a limited number of writes. Each pod gets its
+// turn, with its last status.
+func TestStatusesAreWrittenAtALimitedRate(t *testing.T) {
+	const pods = 300
+	s := newSender(t, func(string) error { return nil })
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	s.Clock = clock
+	// A start of 1000 pods is not delayed; here, all but the last 50 of these writes were used already.
+	s.statuses.ReserveN(clock.Now(), statusesAtOnce-50)
+	var objects []runtime.Object
+	store := kittest.Indexer()
+	for i := range pods {
+		pod := localPod(fmt.Sprintf("web-%d", i))
+		objects = append(objects, pod)
+		if err := store.Add(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := kubefake.NewSimpleClientset(objects...)
+	s.Local, s.Lister = client, corev1listers.NewPodLister(store)
+	written := map[string]int{}
+	total := 0
+	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		written[action.(clienttesting.PatchAction).GetName()]++
+		total++
+		return false, nil, nil
+	})
+	change := func(attempt int) {
+		t.Helper()
+		for _, object := range objects {
+			status := corev1.PodStatus{Phase: corev1.PodRunning, Message: fmt.Sprintf("attempt %d", attempt)}
+			if err := s.publish(t.Context(), object.(*corev1.Pod), status); err != nil {
+				t.Fatal(err)
+			}
+			s.states.change(cache.MetaObjectToName(object.(*corev1.Pod)), func(s *podState) { s.local.written = "" })
+		}
+	}
+	change(0)
+	change(1)
+	if total != 50 {
+		t.Errorf("%d writes at once, want 50", total)
+	}
+	const seconds = 10
+	for i := range 10 * seconds {
+		clock.SetTime(clock.Now().Add(time.Second / 10))
+		change(2 + i)
+	}
+	if want := 50 + seconds*statusesPerSecond; total > want+1 || total < want-statusesPerSecond {
+		t.Errorf("%d writes within %d seconds, want about %d", total, seconds, want)
+	}
+	if len(written) != pods {
+		t.Errorf("the statuses of %d pods were written, want %d", len(written), pods)
+	}
+}
+
 // A pod that got its address without a check, or before the network changed, must not remain an endpoint with it. This
 // holds also while the provider is unreachable.
 func TestAddressesThatAreNotPermittedAreRemovedFromPods(t *testing.T) {

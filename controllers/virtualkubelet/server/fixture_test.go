@@ -252,6 +252,21 @@ func (n *node) config(by *authority) *rest.Config {
 	return config
 }
 
+// send sends a request of kube-apiserver.
+func (n *node) send(t *testing.T, request *http.Request) *http.Response {
+	t.Helper()
+	client, err := rest.HTTPClientFor(n.config(n.authority))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { response.Body.Close() })
+	return response
+}
+
 func (n *node) do(t *testing.T, config *rest.Config, method, path string) *http.Response {
 	t.Helper()
 	client, err := rest.HTTPClientFor(config)

@@ -4,8 +4,10 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -66,7 +68,11 @@ func forUpgrades(config *rest.Config) (proxy.UpgradeRequestRoundTripper, error) 
 	if err != nil {
 		return nil, err
 	}
-	connections := &http.Transport{DialContext: config.Dial, TLSClientConfig: tlsConfig}
+	dial := config.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	connections := &http.Transport{DialContext: limitedDial(dial), TLSClientConfig: tlsConfig}
 	return proxy.NewUpgradeRequestRoundTripper(connections, wrappers), nil
 }
 
@@ -189,6 +195,11 @@ func (s *streams) forward(
 	handler.UseLocationHost = true
 	handler.FlushInterval = flushInterval
 	handler.RejectForwardingRedirects = true
+	if upgrade {
+		begin := &beginning{ResponseWriter: w}
+		handler.ServeHTTP(begin, request.WithContext(context.WithValue(request.Context(), beginningKey{}, begin)))
+		return
+	}
 	handler.ServeHTTP(w, request)
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -143,13 +144,14 @@ func has(existing, desired any) bool {
 	return equality.Semantic.DeepEqual(existing, desired)
 }
 
-// cleaned returns a copy of a provider's status without control characters.
+// cleaned returns a copy of a provider's status without control characters. If keys of a map differ only in these, one of
+// their values is kept, which is the same one for each copy.
 func cleaned(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		result := make(map[string]any, len(value))
-		for key, below := range value {
-			result[key] = cleaned(below)
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			result[printable.Text(key, len(key))] = cleaned(value[key])
 		}
 		return result
 	case []any:
