@@ -157,8 +157,8 @@ var cuts = []cut{
 		"Secret identity of a peer namespace", testStolen, "the controllers deploy a virtual kubelet with another Secret"},
 	{edge{controllerManager, kubeletAccount, "creates Secrets with tokens in a peer namespace"}, "",
 		testStolen, "the controllers request a token of another account"},
-	{edge{controllerManager, accountsOf(placeInstallation), "creates Secrets with tokens in the installation namespace"},
-		"", testStolen, "the controllers request a token of another account"},
+	{edge{"federation-gateway", accountsOf(placeInstallation), "creates Secrets with tokens in the installation namespace"},
+		"", testStolen, "the gateway requests a token of another account"},
 
 	{edge{controllerManager, aNode, "creates namespaces"}, "",
 		testObjects, "makes a remote namespace for privileged pods"},
@@ -563,7 +563,7 @@ func TestNoAccountReachesAnotherOfTheChart(t *testing.T) {
 	accounts, all := chartGrants(t, env)
 	readable := map[string][]string{
 		controllerManager: {
-			"Secret federation-wireguard of the installation namespace", "the Secrets of the namespace of invitations",
+			"the Secrets of the namespace of invitations",
 			"Secret identity of a peer namespace", "the Secrets of a remote namespace", "the Secrets of an offloaded namespace",
 		},
 		"federation-apiserver": {"the Secrets of the namespace of invitations", "the Secrets of a remote namespace"},
