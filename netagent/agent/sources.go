@@ -235,8 +235,7 @@ func (s *Sources) Objects() (Objects, error) {
 	return o, err
 }
 
-// Secret returns the cached Secret with the keys of the gateway; nil if it does not exist. Only the Sources of a gateway
-// have it.
+// Secret returns the cached Secret with the keys of the gateway; nil if it does not exist. It is for gateways only.
 func (s *Sources) Secret() *corev1.Secret {
 	// A lister fails only if the object is not cached.
 	secret, _ := s.secrets.Get(v1alpha1.WireGuardSecret)
@@ -244,7 +243,7 @@ func (s *Sources) Secret() *corev1.Secret {
 }
 
 // PublicKey returns the cached ConfigMap with the public key of the gateway; nil if it does not exist. known is false
-// until the ConfigMap, or its absence, is cached. Only the Sources of a gateway have it.
+// until the ConfigMap, or its absence, is cached. It is for gateways only.
 func (s *Sources) PublicKey() (published *corev1.ConfigMap, known bool) {
 	published, _ = s.configMaps.Get(v1alpha1.WireGuardConfigMap)
 	return published, s.publicKeySynced()

@@ -289,10 +289,10 @@ func TestKeysOfTwoGatewaysDiffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		private := secret.Data[v1alpha1.WireGuardPrivateKey]
-		if raw, err := base64.StdEncoding.DecodeString(string(private)); err != nil || len(raw) != 32 || seen[string(private)] {
+		private := string(secret.Data[v1alpha1.WireGuardPrivateKey])
+		if raw, err := base64.StdEncoding.DecodeString(private); err != nil || len(raw) != 32 || seen[private] {
 			t.Errorf("the key is repeated or invalid: %d bytes, %v", len(raw), err)
 		}
-		seen[string(private)] = true
+		seen[private] = true
 	}
 }

@@ -514,7 +514,8 @@ func TestPrivateKeyIsNeverPrinted(t *testing.T) {
 			}
 		}
 		got, err := ring.get()
-		if err != nil || got != (model.PrivateKey{31: byte(n + 1)}) || ring.last() != got || len(ring.sharedKeys()) != shared {
+		if err != nil || got != (model.PrivateKey{31: byte(n + 1)}) || ring.last() != got ||
+			len(ring.sharedKeys()) != shared {
 			t.Errorf("key %d: %v, %v, %d shared keys", n+1, got, err, len(ring.sharedKeys()))
 		}
 		<-ring.known

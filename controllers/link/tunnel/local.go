@@ -94,10 +94,10 @@ func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelE
 	err = l.installation.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: v1alpha1.WireGuardConfigMap}, published)
 	if apierrors.IsNotFound(err) {
 		// A gateway of version v0.1.0 does not publish its key: during an upgrade, existing tunnels stay as they are.
-		s := pending(ReasonAwaitingGateway, "No gateway of this cluster has published its public key in ConfigMap %s/%s yet: "+
-			"see the logs of the gateway's pods.", l.Namespace, v1alpha1.WireGuardConfigMap)
-		s.unchanged = true
-		return s, nil
+		waiting := pending(ReasonAwaitingGateway, "No gateway of this cluster has published its public key in ConfigMap "+
+			"%s/%s yet: see the logs of the gateway's pods.", l.Namespace, v1alpha1.WireGuardConfigMap)
+		waiting.unchanged = true
+		return waiting, nil
 	}
 	if err != nil {
 		return nil, err
