@@ -117,7 +117,7 @@ func (u *uninstaller) run(ctx context.Context) error {
 }
 
 // removeRest deletes the virtual StorageClass, and the finalizers of volumes, so that they remain usable after the
-// uninstallation (see consumer.HandBack), and deletes the keys of the gateway.
+// uninstallation (see consumer.HandBack), and deletes the gateway with its keys.
 func (u *uninstaller) removeRest(ctx context.Context) error {
 	if err := consumer.HandBack(ctx, u.Volumes, u.StorageClassName, u.StorageNamespace); err != nil {
 		return fmt.Errorf("%w: uninstall again, or leave the volumes with `helm uninstall --no-hooks`", err)
@@ -125,12 +125,22 @@ func (u *uninstaller) removeRest(ctx context.Context) error {
 	return u.removeKeys(ctx)
 }
 
-// removeKeys deletes the Secret with the keys of the gateway, which the controllers created, without reading it.
+// removeKeys deletes the objects with the keys of the gateway, without reading them. It deletes the Deployment first,
+// because a gateway whose Deployment exists creates the objects again.
 func (u *uninstaller) removeKeys(ctx context.Context) error {
-	err := u.Kube.CoreV1().Secrets(u.Namespace).Delete(ctx, v1alpha1.WireGuardSecret, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting Secret %s/%s with the keys of the gateway: %w: "+
-			"uninstall again, or delete it and use `helm uninstall --no-hooks`", u.Namespace, v1alpha1.WireGuardSecret, err)
+	for _, object := range []struct {
+		kind, name string
+		remove     func(context.Context, string, metav1.DeleteOptions) error
+	}{
+		{"Deployment", v1alpha1.GatewayName, u.Kube.AppsV1().Deployments(u.Namespace).Delete},
+		{"Secret", v1alpha1.WireGuardSecret, u.Kube.CoreV1().Secrets(u.Namespace).Delete},
+		{"ConfigMap", v1alpha1.WireGuardConfigMap, u.Kube.CoreV1().ConfigMaps(u.Namespace).Delete},
+	} {
+		if err := object.remove(ctx, object.name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting %s %s/%s of the gateway: %w: uninstall again, or delete the Secret %s and the "+
+				"ConfigMap %s and use `helm uninstall --no-hooks`", object.kind, u.Namespace, object.name, err,
+				v1alpha1.WireGuardSecret, v1alpha1.WireGuardConfigMap)
+		}
 	}
 	return nil
 }

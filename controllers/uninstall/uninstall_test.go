@@ -7,11 +7,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -182,8 +184,11 @@ func TestForceEndsPeeringsWithinTheDeadline(t *testing.T) {
 }
 
 func TestGatewayKeysAreDeletedWithoutPeerings(t *testing.T) {
+	metadata := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
 	keys := func(namespace, name string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		return &corev1.Secret{ObjectMeta: metadata(namespace, name)}
 	}
 	for _, test := range []struct {
 		name    string
@@ -201,7 +206,10 @@ func TestGatewayKeysAreDeletedWithoutPeerings(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			u, _, out := uninstallable(test.objects, keys("liqo", v1alpha1.WireGuardSecret), keys("liqo", "another"),
-				keys("another", v1alpha1.WireGuardSecret))
+				keys("another", v1alpha1.WireGuardSecret),
+				&corev1.ConfigMap{ObjectMeta: metadata("liqo", v1alpha1.WireGuardConfigMap)},
+				&corev1.ConfigMap{ObjectMeta: metadata("liqo", "another")},
+				&appsv1.Deployment{ObjectMeta: metadata("liqo", v1alpha1.GatewayName)})
 			u.Force = test.force
 			kube := u.Kube.(*kubefake.Clientset)
 			if test.refusal != nil {
@@ -212,14 +220,27 @@ func TestGatewayKeysAreDeletedWithoutPeerings(t *testing.T) {
 			if (err != nil) != (test.wantErr != "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {
 				t.Errorf("got %v\n%s", err, out)
 			}
+			var deleted []string
 			for _, action := range kube.Actions() {
-				if resource := action.GetResource().Resource; resource == "secrets" && action.GetVerb() != "delete" {
+				resource := action.GetResource().Resource
+				if resource == "secrets" && action.GetVerb() != "delete" {
 					t.Errorf("unexpected %s of secrets", action.GetVerb())
 				}
+				if action.GetVerb() == "delete" {
+					deleted = append(deleted, resource)
+				}
+			}
+			// The gateway would create the keys again.
+			if want := []string{"deployments", "secrets", "configmaps"}; test.deleted && !slices.Equal(deleted, want) {
+				t.Errorf("deleted %v, want %v", deleted, want)
 			}
 			left, err := kube.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{})
 			if err != nil || (len(left.Items) == 2) != test.deleted {
 				t.Errorf("%d Secrets are left, %v", len(left.Items), err)
+			}
+			published, err := kube.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
+			if err != nil || test.deleted && len(published.Items) != 1 {
+				t.Errorf("%d ConfigMaps are left, %v", len(published.Items), err)
 			}
 		})
 	}

@@ -100,7 +100,7 @@ func TestGatewayAwaitsTheTunnelReachesThatItNeeds(t *testing.T) {
 			})
 			changed := make(chan struct{}, 100)
 			s, err := NewSources(kubefake.NewClientset(), federation, "liqo", GatewayName,
-				func() { changed <- struct{}{} }, func(*coordinationv1.Lease) {}, func(*corev1.Secret) {})
+				func() { changed <- struct{}{} }, func(*coordinationv1.Lease) {}, func(*corev1.Secret) {}, func() {})
 			if err != nil {
 				t.Fatal(err)
 			}

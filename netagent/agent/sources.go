@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -43,13 +44,19 @@ type Sources struct {
 	nodes     corelisters.NodeLister
 	gateways  corelisters.PodNamespaceLister
 	infos     federationlisters.ClusterInfoLister
+	// secrets and configMaps have the keys of the gateway. They are nil for a route agent.
+	secrets    corelisters.SecretNamespaceLister
+	configMaps corelisters.ConfigMapNamespaceLister
 
 	run    []func(stop <-chan struct{})
 	synced []cache.InformerSynced
 	// reachesSynced reports whether the TunnelReaches are cached. They are not part of synced, because an API server of
 	// an earlier version does not serve them.
 	reachesSynced cache.InformerSynced
-	changed       func()
+	// publicKeySynced reports whether the ConfigMap with the public key is cached. It is not part of synced, because a
+	// role of an earlier version does not permit watching the ConfigMap.
+	publicKeySynced cache.InformerSynced
+	changed         func()
 	// The workload is the Deployment or DaemonSet that runs this agent. seen is set once the cache has it, and
 	// removed once it is deleted or has a deletion timestamp. list lists the workloads of its kind.
 	seen, removed atomic.Bool
@@ -71,11 +78,11 @@ type source struct {
 
 // NewSources creates the caches of the objects in a namespace, and of nodes. Workload is GatewayName or
 // RouteName, the name of the workload that runs this agent. Changed is called when an object that determines the
-// state of the node changes, onLease with each version of the gateways' Lease (nil when it is deleted), and
-// onKey, for the gateway only, with each version of the Secret that holds the private key. NewSources fails if
-// an event handler cannot be added.
+// state of the node changes, and onLease with each version of the gateways' Lease (nil when it is deleted). For the
+// gateway only, onKey is called with each version of the Secret that holds the private key (nil when it is deleted),
+// and onPublicKey when the ConfigMap with the public key changes. NewSources fails if an event handler cannot be added.
 func NewSources(kube kubernetes.Interface, federation versioned.Interface, namespace, workload string,
-	changed func(), onLease func(*coordinationv1.Lease), onKey func(*corev1.Secret),
+	changed func(), onLease func(*coordinationv1.Lease), onKey func(*corev1.Secret), onPublicKey func(),
 ) (*Sources, error) {
 	s := &Sources{workload: workload, changed: changed}
 	federationFactory := externalversions.NewSharedInformerFactoryWithOptions(
@@ -133,17 +140,18 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 	if workload == GatewayName {
 		mappings := federationFactory.Federation().V1alpha1().AddressMappings()
 		s.mappings = mappings.Lister().AddressMappings(namespace)
-		secret := factory(kube, namespace, byName(v1alpha1.WireGuardSecret)).Core().V1().Secrets().Informer()
+		secret := factory(kube, namespace, byName(v1alpha1.WireGuardSecret)).Core().V1().Secrets()
+		s.secrets = secret.Lister().Secrets(namespace)
 		sources = append(
 			sources,
 			source{
 				mappings.Informer(),
 				onChange(changed, func(a, b *v1alpha1.AddressMapping) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) }),
 			},
-			// A gateway keeps its key when the Secret is deleted: there is nothing to do on a deletion.
-			source{secret, cache.ResourceEventHandlerFuncs{
+			source{secret.Informer(), cache.ResourceEventHandlerFuncs{
 				AddFunc:    func(o any) { onKey(o.(*corev1.Secret)) },
 				UpdateFunc: func(_, o any) { onKey(o.(*corev1.Secret)) },
+				DeleteFunc: func(any) { onKey(nil) },
 			}},
 		)
 	}
@@ -156,6 +164,14 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 			return nil, fmt.Errorf("adding event handler: %w", err)
 		}
 		s.run, s.reachesSynced = append(s.run, reaches.Informer().Run), registration.HasSynced
+		publicKey := factory(kube, namespace, byName(v1alpha1.WireGuardConfigMap)).Core().V1().ConfigMaps()
+		s.configMaps = publicKey.Lister().ConfigMaps(namespace)
+		registration, err = publicKey.Informer().AddEventHandler(onChange(onPublicKey,
+			func(a, b *corev1.ConfigMap) bool { return maps.Equal(a.Data, b.Data) }))
+		if err != nil {
+			return nil, fmt.Errorf("adding event handler: %w", err)
+		}
+		s.run, s.publicKeySynced = append(s.run, publicKey.Informer().Run), registration.HasSynced
 	}
 	for _, source := range sources {
 		registration, err := source.informer.AddEventHandler(source.handler)
@@ -167,8 +183,8 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 	return s, nil
 }
 
-// Start starts the caches, which run until the context watching ends, and blocks until all objects except TunnelReaches
-// are cached. It returns false if the context working ends before that.
+// Start starts the caches, which run until the context watching ends, and blocks until all objects are cached, except
+// TunnelReaches and the ConfigMap with the public key. It returns false if the context working ends before that.
 func (s *Sources) Start(watching, working context.Context) bool {
 	for _, run := range s.run {
 		go run(watching.Done())
@@ -217,6 +233,20 @@ func (s *Sources) Objects() (Objects, error) {
 	slices.Sort(o.Gateways)
 	o.Gateways = slices.Compact(o.Gateways)
 	return o, err
+}
+
+// Secret returns the cached Secret with the keys of the gateway; nil if it does not exist. It is for gateways only.
+func (s *Sources) Secret() *corev1.Secret {
+	// A lister fails only if the object is not cached.
+	secret, _ := s.secrets.Get(v1alpha1.WireGuardSecret)
+	return secret
+}
+
+// PublicKey returns the cached ConfigMap with the public key of the gateway; nil if it does not exist. known is false
+// until the ConfigMap, or its absence, is cached. It is for gateways only.
+func (s *Sources) PublicKey() (published *corev1.ConfigMap, known bool) {
+	published, _ = s.configMaps.Get(v1alpha1.WireGuardConfigMap)
+	return published, s.publicKeySynced()
 }
 
 // restricted reports whether the peer of a tunnel reaches only the pods in its TunnelReach.

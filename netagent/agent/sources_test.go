@@ -81,6 +81,7 @@ func TestTerminatingAgentDetectsRemovedWorkload(t *testing.T) {
 					func() {},
 					func(*coordinationv1.Lease) {},
 					func(*corev1.Secret) {},
+					func() {},
 				)
 				if err != nil {
 					t.Fatal(err)

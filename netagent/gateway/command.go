@@ -22,8 +22,6 @@ import (
 // Options are the flags of a gateway.
 type Options struct {
 	*agent.Options
-	// PrivateKeyFile is the file with WireGuard's private key in base64.
-	PrivateKeyFile string
 	// APIServer is the address of the local API server, host:port, to which connections of peers are forwarded;
 	// empty disables forwarding.
 	APIServer string
@@ -39,10 +37,9 @@ type Options struct {
 // NewOptions returns the defaults.
 func NewOptions() *Options {
 	return &Options{
-		Options:        agent.NewOptions("127.0.0.1:5875"),
-		PrivateKeyFile: "/etc/federation/wireguard/privateKey",
-		ProbeInterval:  2 * time.Second,
-		APIServer:      apiServer(),
+		Options:       agent.NewOptions("127.0.0.1:5875"),
+		ProbeInterval: 2 * time.Second,
+		APIServer:     apiServer(),
 	}
 }
 
@@ -58,12 +55,6 @@ func apiServer() string {
 // AddFlags adds the flags of all options.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Options.AddFlags(flags)
-	flags.StringVar(
-		&o.PrivateKeyFile,
-		"private-key-file",
-		o.PrivateKeyFile,
-		"File with WireGuard's private key in base64. It is reloaded when it changes.",
-	)
 	flags.StringVar(
 		&o.APIServer,
 		"api-server",
@@ -113,9 +104,6 @@ func (o *Options) Validate() []error {
 	}
 	if o.ProbeInterval < 100*time.Millisecond {
 		errs = append(errs, fmt.Errorf("--probe-interval %s: must be at least 100ms", o.ProbeInterval))
-	}
-	if o.PrivateKeyFile == "" {
-		errs = append(errs, errors.New("--private-key-file is required"))
 	}
 	return errs
 }

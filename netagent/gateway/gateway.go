@@ -33,7 +33,8 @@ const (
 	// reportInterval is the time between two reports (statuses and metrics), and between two updates of
 	// endpoints.
 	reportInterval = time.Second
-	// keyInterval is the time between two reads of the private key's file.
+	// keyInterval is the time between two checks of the Secret with the keys and of the ConfigMap with the public key,
+	// while none of them changes. It is also the delay after a failed write.
 	keyInterval = 5 * time.Second
 	// handoverTimeout bounds how long a terminating gateway waits until a standby gateway is active. After
 	// handoverProbes failed probes of each gateway, no standby gateway is expected.
@@ -51,11 +52,14 @@ type Gateway struct {
 	sources   *agent.Sources
 	election  *Election
 	keys      *keyring
+	keyPair   *keyPair
 	endpoints *agent.Endpoints
 	worker    *worker
 	loop      *agent.Loop
 	metrics   *Metrics
 	listeners listeners
+
+	keysChanged chan struct{} // signals that keyPair may have to write
 
 	connected map[string]bool // by TunnelEndpoint, as of the last call of updateEndpoints
 }
@@ -71,14 +75,14 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 	}
 	g := &Gateway{
 		options: options, kube: kube, federation: federation, outer: outer, inner: inner,
-		keys: &keyring{file: options.PrivateKeyFile}, endpoints: agent.NewEndpoints(),
+		keys: newKeyring(), endpoints: agent.NewEndpoints(), keysChanged: make(chan struct{}, 1),
 	}
 	if g.metrics, err = NewMetrics(register); err != nil {
 		return nil, err
 	}
 	g.worker = &worker{
 		self: options.NodeName, cluster: options.Cluster(),
-		active: func() string { return g.election.Active() }, key: g.keys.read, endpoint: g.endpoints.Of, mtu: outer.MTUOf,
+		active: func() string { return g.election.Active() }, key: g.keys.get, endpoint: g.endpoints.Of, mtu: outer.MTUOf,
 		inner: inner, host: apply.New(outer), inside: apply.New(inner),
 		prober: &probe.Prober{
 			OnReply: g.metrics.Answered,
@@ -92,14 +96,18 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 		kube.CoordinationV1().Leases(options.Namespace),
 		g.probeGateway,
 		g.loop.Healthy,
-		g.loop.Wake,
+		func() { g.loop.Wake(); g.wakeKeyPair() },
 	)
 	g.sources, err = agent.NewSources(kube, federation, options.Namespace, agent.GatewayName, g.loop.Wake,
-		func(lease *coordinationv1.Lease) { g.election.Observe(lease) }, g.observeKey)
+		func(lease *coordinationv1.Lease) { g.election.Observe(lease) }, g.observeKey, g.wakeKeyPair)
 	if err != nil {
 		return nil, err
 	}
 	g.worker.objects = g.sources.Objects
+	g.keyPair = &keyPair{
+		kube: kube, namespace: options.Namespace, secret: g.sources.Secret, publicKey: g.sources.PublicKey,
+		active: func() bool { return g.election.Active() == options.NodeName }, removed: g.sources.Removed,
+	}
 	return g, nil
 }
 
@@ -119,9 +127,16 @@ func (g *Gateway) Run(ctx context.Context) error {
 		if !g.sources.Start(watching, working) {
 			return nil
 		}
+		group.Go(func() error { every(working, keyInterval, g.keysChanged, g.ensureKeyPair); return nil })
 		logger.Info("Waiting for the pod ranges in ClusterInfo", "clusterInfo", v1alpha1.ClusterInfoName)
 		if !g.sources.AwaitRanges(working) {
 			return nil
+		}
+		logger.Info("Waiting for the private key", "secret", v1alpha1.WireGuardSecret)
+		select {
+		case <-working.Done():
+			return nil
+		case <-g.keys.known:
 		}
 		logger.Info("Starting", "node", g.options.NodeName)
 		return g.work(working)
@@ -134,13 +149,13 @@ func (g *Gateway) Run(ctx context.Context) error {
 }
 
 // ready returns an error with the reasons why the gateway is not ready; nil if it is.
-func (g *Gateway) ready() error { return errors.Join(g.loop.Ready(), g.listeners.Err()) }
+func (g *Gateway) ready() error {
+	_, err := g.keys.get()
+	return errors.Join(err, g.loop.Ready(), g.listeners.Err())
+}
 
 // work runs the gateway until the context ends or a part of it fails.
 func (g *Gateway) work(ctx context.Context) error {
-	if _, err := g.keys.read(); err != nil {
-		return err
-	}
 	reports := &reporter{
 		worker: g.worker, client: g.federation.FederationV1alpha1().TunnelEndpoints(g.options.Namespace),
 		current: g.tunnelEndpoints, metrics: g.metrics, listeners: &g.listeners, now: time.Now, before: make(
@@ -161,7 +176,6 @@ func (g *Gateway) work(ctx context.Context) error {
 	if g.hasIPv6() {
 		listen("peers' gateways by IPv6", g.echo("udp6"))
 	}
-	group.Go(func() error { every(ctx, keyInterval, nil, g.rereadKey); return nil })
 	group.Go(func() error {
 		// After a write, a report follows at once: peers need a new public key without delay.
 		every(ctx, reportInterval, g.worker.wrote, func(ctx context.Context) {
@@ -201,25 +215,33 @@ func (g *Gateway) tunnelEndpoints() ([]*v1alpha1.TunnelEndpoint, error) {
 	return o.TunnelEndpoints, err
 }
 
-// observeKey makes the private key in the Secret the current key. It does not wait for the mounted file, which changes
-// later, as the gateways must not use different keys for long.
+// observeKey makes the private key in the Secret the current key. If the Secret was deleted, or has no key, the gateway
+// keeps the previous key until the Secret has another one.
 func (g *Gateway) observeKey(secret *corev1.Secret) {
+	defer g.wakeKeyPair()
+	if secret == nil {
+		return
+	}
 	before := g.keys.last()
-	if err := g.keys.setFromSecret(secret.Data[v1alpha1.WireGuardPrivateKey]); err != nil {
+	if err := g.keys.set(secret.Data[v1alpha1.WireGuardPrivateKey]); err != nil {
 		klog.Background().Error(err, "Reading the private key failed, keeping the previous one")
 	} else if g.keys.last() != before {
 		g.loop.Wake()
 	}
 }
 
-// rereadKey reads the private key's file, and updates the tunnel if the key has changed.
-func (g *Gateway) rereadKey(ctx context.Context) {
-	before := g.keys.last()
-	if _, err := g.keys.read(); err != nil {
-		klog.FromContext(ctx).Error(err, "Reading the private key failed, keeping the previous one")
-	} else if g.keys.last() != before {
-		klog.FromContext(ctx).Info("The private key has changed")
-		g.loop.Wake()
+// wakeKeyPair triggers a check of the key pair. It never blocks.
+func (g *Gateway) wakeKeyPair() {
+	select {
+	case g.keysChanged <- struct{}{}:
+	default:
+	}
+}
+
+// ensureKeyPair creates the key pair and publishes the public key, if that is necessary.
+func (g *Gateway) ensureKeyPair(ctx context.Context) {
+	if err := g.keyPair.ensure(ctx); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Ensuring the keys of the gateway failed, retrying", "after", keyInterval)
 	}
 }
 

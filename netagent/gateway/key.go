@@ -6,8 +6,8 @@ package gateway
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
-	"os"
 	"sync"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -16,60 +16,58 @@ import (
 )
 
 // keyring holds the private key of the tunnel, and the keys derived from it by which the gateways of the cluster
-// authenticate each other. A key from the Secret takes precedence over the key in the file.
+// authenticate each other.
 type keyring struct {
-	file string
+	// known is closed once there is a private key.
+	known chan struct{}
 
-	mu         sync.Mutex
-	fromSecret bool
-	current    model.PrivateKey
+	mu      sync.Mutex
+	current model.PrivateKey
 	// shared are derived from the current and the previous private key, as the gateways do not receive a new
 	// private key at the same time.
 	shared []probe.Key
 }
 
-// read returns the private key from the Secret if there was one, and otherwise from the file, which it reads. It fails
-// if the file cannot be read or contains no key.
-func (k *keyring) read() (model.PrivateKey, error) {
-	k.mu.Lock()
-	current, fromSecret := k.current, k.fromSecret
-	k.mu.Unlock()
-	if fromSecret {
-		return current, nil
-	}
-	text, err := os.ReadFile(k.file)
-	if err != nil {
-		return model.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
-	}
-	return k.set(text, k.file, false)
-}
+func newKeyring() *keyring { return &keyring{known: make(chan struct{})} }
 
-// setFromSecret makes the key in a Secret the current key. It fails if the data is not a key.
-func (k *keyring) setFromSecret(text []byte) error {
-	_, err := k.set(text, "Secret "+v1alpha1.WireGuardSecret, true)
-	return err
-}
-
-// set makes a key the current key, and returns the current key. It ignores a key from the file after a key from the
-// Secret, and fails if the text is not a key.
-func (k *keyring) set(text []byte, from string, fromSecret bool) (model.PrivateKey, error) {
+// parseKey returns the private key in the data of the Secret. It fails if the data is not a key.
+func parseKey(text []byte) (model.PrivateKey, error) {
 	raw, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSpace(text))
 	if err != nil || len(raw) != len(model.PrivateKey{}) {
 		// The error must not contain the text, which may be part of a key.
-		return model.PrivateKey{}, fmt.Errorf("reading the private key: %s does not hold 32 bytes in base64", from)
+		return model.PrivateKey{}, fmt.Errorf("reading the private key: Secret %s does not hold 32 bytes in base64 under "+
+			"%s: correct the Secret, or delete it so that a new key pair is created",
+			v1alpha1.WireGuardSecret, v1alpha1.WireGuardPrivateKey)
 	}
-	key := model.PrivateKey(raw)
+	return model.PrivateKey(raw), nil
+}
+
+// set makes the key in the data of the Secret the current key. It fails if the data is not a key.
+func (k *keyring) set(text []byte) error {
+	key, err := parseKey(text)
+	if err != nil {
+		return err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.fromSecret && !fromSecret {
-		return k.current, nil
+	if len(k.shared) == 0 {
+		close(k.known)
 	}
-	k.fromSecret = fromSecret
 	if len(k.shared) == 0 || key != k.current {
 		k.current = key
-		k.shared = append([]probe.Key{probe.KeyOf(raw)}, k.shared[:min(1, len(k.shared))]...)
+		k.shared = append([]probe.Key{probe.KeyOf(key[:])}, k.shared[:min(1, len(k.shared))]...)
 	}
-	return key, nil
+	return nil
+}
+
+// get returns the private key in use. It fails if there is none yet.
+func (k *keyring) get() (model.PrivateKey, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.shared) == 0 {
+		return model.PrivateKey{}, errors.New("there is no private key yet: see Secret " + v1alpha1.WireGuardSecret)
+	}
+	return k.current, nil
 }
 
 // last returns the private key in use; zero if there is none yet.
@@ -80,7 +78,7 @@ func (k *keyring) last() model.PrivateKey {
 }
 
 // sharedKeys returns the keys by which the gateways of the cluster authenticate each other; none before the
-// private key was read.
+// private key is known.
 func (k *keyring) sharedKeys() []probe.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -20,7 +20,9 @@ import (
 func TestListenErrorsAreReportedUntilResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		g := &Gateway{loop: agent.NewLoop(time.Minute, func(context.Context) error { return nil })}
+		g := &Gateway{
+			loop: agent.NewLoop(time.Minute, func(context.Context) error { return nil }), keys: newKeyring(),
+		}
 		go g.loop.Run(ctx)
 		expectErr := func(what, want string) {
 			t.Helper()
@@ -32,6 +34,10 @@ func TestListenErrorsAreReportedUntilResolved(t *testing.T) {
 			if got != want {
 				t.Errorf("%s: Err returned %q", what, got)
 			}
+		}
+		expectErr("without a key", "there is no private key yet: see Secret federation-wireguard")
+		if err := g.keys.set([]byte(key(1))); err != nil {
+			t.Fatal(err)
 		}
 		var taken atomic.Bool
 		var tries atomic.Int32

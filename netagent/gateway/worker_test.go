@@ -10,8 +10,6 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -494,55 +492,36 @@ func TestGatewaysOfBothClustersProbeEachOther(t *testing.T) {
 	}
 }
 
-func TestPrivateKeyIsReadFromItsFileAndNeverPrinted(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "privateKey")
-	ring := &keyring{file: file}
-	if _, err := ring.read(); err == nil || len(ring.sharedKeys()) != 0 {
-		t.Errorf("without a file: %v", err)
+func TestPrivateKeyIsNeverPrinted(t *testing.T) {
+	ring := newKeyring()
+	if _, err := ring.get(); err == nil || len(ring.sharedKeys()) != 0 {
+		t.Errorf("without a Secret: %v", err)
 	}
-	put := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	for _, text := range []string{"", "c2VjcmV0", "%"} {
+		if err := ring.set([]byte(text)); err == nil || strings.Contains(err.Error(), "c2VjcmV0") {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
-	put("c2VjcmV0")
-	if _, err := ring.read(); err == nil ||
-		cmp.Diff(err.Error(), "reading the private key: "+file+" does not hold 32 bytes in base64") != "" {
-		t.Errorf("a short key: %v", err)
+	select {
+	case <-ring.known:
+		t.Error("an invalid key is in use")
+	default:
 	}
-	put(key(1) + "\n")
-	if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: 1}) || len(ring.sharedKeys()) != 1 {
-		t.Errorf("%v %v", got, err)
-	}
-	for range 2 {
-		put(key(2))
-		if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: 2}) || len(ring.sharedKeys()) != 2 {
-			t.Errorf("%v %v", got, err)
-		}
-	}
-	put(key(3))
-	if _, err := ring.read(); err != nil || len(ring.sharedKeys()) != 2 {
-		t.Errorf("%d keys are kept: %v", len(ring.sharedKeys()), err)
-	}
-}
-
-func TestPrivateKeyOfTheSecretPrecedesThatOfTheFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "privateKey")
-	if err := os.WriteFile(file, []byte(key(1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ring := &keyring{file: file}
-	if err := ring.setFromSecret([]byte("c2VjcmV0")); err == nil || strings.Contains(err.Error(), "c2VjcmV0") {
-		t.Errorf("a short key: %v", err)
-	}
-	for n := range byte(3) {
-		if n > 0 {
-			if err := ring.setFromSecret([]byte(key(n + 1))); err != nil {
+	for n, shared := range []int{1, 2, 2} {
+		for range 2 {
+			if err := ring.set([]byte(key(byte(n+1)) + "\n")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: n + 1}) || ring.last() != got {
-			t.Errorf("key %d: %v %v", n+1, got, err)
+		got, err := ring.get()
+		if err != nil || got != (model.PrivateKey{31: byte(n + 1)}) || ring.last() != got ||
+			len(ring.sharedKeys()) != shared {
+			t.Errorf("key %d: %v, %v, %d shared keys", n+1, got, err, len(ring.sharedKeys()))
 		}
+		<-ring.known
+	}
+	if err := ring.set([]byte("c2VjcmV0")); err == nil || strings.Contains(err.Error(), "c2VjcmV0") ||
+		ring.last() != (model.PrivateKey{31: 3}) {
+		t.Errorf("a short key replaces another one: %v", err)
 	}
 }

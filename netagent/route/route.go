@@ -72,7 +72,7 @@ func New(options *agent.Options, kube kubernetes.Interface, federation versioned
 				a.loop.Wake()
 			}
 		},
-		nil,
+		nil, nil,
 	)
 	if err != nil {
 		return nil, err

@@ -287,10 +287,16 @@ func keyIsRotated(t *testing.T, s site) {
 		if err != nil {
 			return false, "", err
 		}
-		newer := string(secret.Data[v1alpha1.WireGuardPublicKey])
-		saw := fmt.Sprintf("the Secret has %s, rome's gateway %s, milan has %s; before it was %s", newer,
-			own.Status.PublicKey, endpoint.Spec.PublicKey, older)
-		return newer != older && own.Status.PublicKey == newer && endpoint.Spec.PublicKey == newer, saw, nil
+		published, err := rome.Kube.CoreV1().ConfigMaps(harness.Namespace).Get(ctx, v1alpha1.WireGuardConfigMap,
+			metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		newer, current := string(secret.Data[v1alpha1.WireGuardPublicKey]), published.Data[v1alpha1.WireGuardPublicKey]
+		saw := fmt.Sprintf("the Secret has %s, the ConfigMap %s, rome's gateway %s, milan has %s; before it was %s", newer,
+			current, own.Status.PublicKey, endpoint.Spec.PublicKey, older)
+		return newer != older && current == newer && own.Status.PublicKey == newer && endpoint.Spec.PublicKey == newer, saw,
+			nil
 	})
 	must(0, input.Close())(t)
 	beating.shows(t, ".\n")

@@ -71,7 +71,7 @@ func withoutNetwork(t *testing.T) {
 		helmUpgrade(t, c, "--reuse-values", "--wait", "--timeout=3m", "--set=networking=None", "--set=network.enabled=false",
 			"--set=network.gateway.service.enabled=false", "--set-json=network.podCIDRs=[]",
 			"--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]")
-		// The old controller manager would create the deleted objects again, so its replacement has
+		// The old controller manager would create the deleted pools again, so its replacement has
 		// to run first.
 		if _, err := podsAreReady(ctx, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager",
 			1); err != nil {
@@ -79,7 +79,8 @@ func withoutNetwork(t *testing.T) {
 		}
 		for _, kept := range [][]string{
 			{"addresspools.federation.liqo.io", "--selector=" + v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy},
-			{"secret", "federation-wireguard", "--namespace=" + harness.Namespace, "--ignore-not-found"},
+			{"secret/" + v1alpha1.WireGuardSecret, "configmap/" + v1alpha1.WireGuardConfigMap,
+				"--namespace=" + harness.Namespace, "--ignore-not-found"},
 		} {
 			if err := c.Kubectl(ctx, append([]string{"delete"}, kept...)...).Err; err != nil {
 				t.Errorf("on %s: %v", c.Name, err)

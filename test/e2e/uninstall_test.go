@@ -83,6 +83,10 @@ func uninstallationLeavesNothing(t *testing.T) {
 		t.Logf("uninstalling %s took %s", cluster.Name, time.Since(before).Round(time.Second))
 		apiServiceGoesFirst(t, cluster, before)
 		kernelsAre(t, cluster, held[cluster])
+		if left := kubectl(t, cluster, "get", "secret/"+v1alpha1.WireGuardSecret, "configmap/"+v1alpha1.WireGuardConfigMap,
+			"--namespace", harness.Namespace, "--ignore-not-found", "--output=name"); left != "" {
+			t.Errorf("%s keeps the keys of the gateway: %s", cluster.Name, left)
+		}
 		if cluster == rome {
 			namespace := must(rome.Kube.CoreV1().Namespaces().Get(t.Context(), o.namespace, metav1.GetOptions{}))(t)
 			if _, ok := namespace.Labels[v1alpha1.LabelSchedulingEnabled]; ok {

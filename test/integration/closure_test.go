@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -157,8 +158,9 @@ var cuts = []cut{
 		"Secret identity of a peer namespace", testStolen, "the controllers deploy a virtual kubelet with another Secret"},
 	{edge{controllerManager, kubeletAccount, "creates Secrets with tokens in a peer namespace"}, "",
 		testStolen, "the controllers request a token of another account"},
-	{edge{controllerManager, accountsOf(placeInstallation), "creates Secrets with tokens in the installation namespace"},
-		"", testStolen, "the controllers request a token of another account"},
+	{edge{v1alpha1.GatewayName, accountsOf(placeInstallation),
+		"creates Secrets with tokens in the installation namespace"}, "",
+		testStolen, "the gateway requests a token of another account"},
 
 	{edge{controllerManager, aNode, "creates namespaces"}, "",
 		testObjects, "makes a remote namespace for privileged pods"},
@@ -563,7 +565,7 @@ func TestNoAccountReachesAnotherOfTheChart(t *testing.T) {
 	accounts, all := chartGrants(t, env)
 	readable := map[string][]string{
 		controllerManager: {
-			"Secret federation-wireguard of the installation namespace", "the Secrets of the namespace of invitations",
+			"the Secrets of the namespace of invitations",
 			"Secret identity of a peer namespace", "the Secrets of a remote namespace", "the Secrets of an offloaded namespace",
 		},
 		"federation-apiserver": {"the Secrets of the namespace of invitations", "the Secrets of a remote namespace"},

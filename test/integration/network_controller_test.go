@@ -4,7 +4,9 @@
 package integration
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -153,10 +155,7 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	const user = "peer-of-pavia"
 	must(t)(env.Kube.RbacV1().RoleBindings(tenantNamespace).Create(t.Context(),
 		bindingOf("federation-tenant", userSubject(user)), metav1.CreateOptions{}))
-	t.Cleanup(func() {
-		_ = env.Kube.CoreV1().Secrets(rome.installation).Delete(context.Background(), v1alpha1.WireGuardSecret,
-			metav1.DeleteOptions{})
-	})
+	keyOfRome, keyOfMilan := rome.publishKey(t, env, 1), milan.publishKey(t, env, 2)
 
 	settings := tunnel.DefaultSettings()
 	settings.Endpoints = []string{"gateway.example.org:51820"}
@@ -238,20 +237,17 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 		metav1.PatchOptions{}, "status"))
 	awaitNetworking(t, rome, v1alpha1.PeeringEstablished)
 
-	// The keys of a gateway are created only once, and the private key is only in the gateway's
-	// Secret.
-	secret := secretOf(t, env, milan.installation)
-	if string(secret.Data[v1alpha1.WireGuardPublicKey]) != one.Spec.PublicKey ||
-		secret.Type != v1alpha1.SecretTypeWireGuard {
-		t.Errorf("the tunnel has the key %s", one.Spec.PublicKey)
+	if one.Spec.PublicKey != keyOfMilan || other.Spec.PublicKey != keyOfRome {
+		t.Errorf("the tunnels have the keys %s and %s", one.Spec.PublicKey, other.Spec.PublicKey)
 	}
-	private := string(secretOf(t, env, rome.installation).Data[v1alpha1.WireGuardPrivateKey])
-	for _, server := range servers {
-		for key, value := range stored(t, server) {
-			if private == "" || strings.Contains(string(value), private) {
-				t.Errorf("the private key is in %s", key)
-			}
-		}
+	// The account of the controllers must not read or create the Secret with the private key.
+	secrets := kubeOf(t, manager).CoreV1().Secrets(rome.installation)
+	_, errGet := secrets.Get(t.Context(), v1alpha1.WireGuardSecret, metav1.GetOptions{})
+	_, errCreate := secrets.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.WireGuardSecret}, Type: v1alpha1.SecretTypeWireGuard,
+	}, dryCreate)
+	if !apierrors.IsForbidden(errGet) || !apierrors.IsForbidden(errCreate) {
+		t.Errorf("the controllers get %v and %v", errGet, errCreate)
 	}
 
 	rome.patch(t, `{"spec":{"networking":"None"}}`)
@@ -277,13 +273,20 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	awaitNetworking(t, milan, v1alpha1.PeeringPending)
 }
 
-func secretOf(t *testing.T, env *framework.Environment, namespace string) *corev1.Secret {
+// publishKey publishes a public key, which consists of a repeated byte, as the gateway of the cluster does. It returns
+// the key.
+func (n *networked) publishKey(t *testing.T, env *framework.Environment, repeated byte) string {
 	t.Helper()
-	secret, err := env.Kube.CoreV1().Secrets(namespace).Get(t.Context(), v1alpha1.WireGuardSecret, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return secret
+	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{repeated}, 32))
+	configMaps := env.Kube.CoreV1().ConfigMaps(n.installation)
+	must(t)(configMaps.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.WireGuardConfigMap},
+		Data:       map[string]string{v1alpha1.WireGuardPublicKey: key},
+	}, metav1.CreateOptions{}))
+	undo(t, func(ctx context.Context) error {
+		return configMaps.Delete(ctx, v1alpha1.WireGuardConfigMap, metav1.DeleteOptions{})
+	})
+	return key
 }
 
 func awaitNetworking(t *testing.T, n *networked, phase v1alpha1.PeeringPhase) {

@@ -487,8 +487,11 @@ func TestPoliciesKeepStolenAccountsFromOthers(t *testing.T) {
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace})
 	bindEverywhere(t, env, "stolen-apiserver", "cluster-admin",
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "federation-apiserver", Namespace: framework.Namespace})
+	bindEverywhere(t, env, "stolen-gateway", "cluster-admin",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: v1alpha1.GatewayName, Namespace: framework.Namespace})
 	manager := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager))
 	apiserver := kubeOf(t, env.ServiceAccount(t, framework.Namespace, "federation-apiserver"))
+	gateway := kubeOf(t, env.ServiceAccount(t, framework.Namespace, v1alpha1.GatewayName))
 
 	secret := func(kube kubernetes.Interface, kind corev1.SecretType) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -498,6 +501,24 @@ func TestPoliciesKeepStolenAccountsFromOthers(t *testing.T) {
 				}},
 				Type: kind, Data: map[string][]byte{"tls.crt": nil, "tls.key": nil},
 			}, dryCreate)
+			return err
+		}
+	}
+	keys := func(namespace, name string, kind corev1.SecretType) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := gateway.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+					corev1.ServiceAccountNameKey: "federation-identity-signer",
+				}},
+				Type: kind,
+			}, dryCreate)
+			return err
+		}
+	}
+	publicKey := func(namespace, name string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := gateway.CoreV1().ConfigMaps(namespace).Create(ctx,
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, dryCreate)
 			return err
 		}
 	}
@@ -590,11 +611,12 @@ func TestPoliciesKeepStolenAccountsFromOthers(t *testing.T) {
 		}}}
 	}
 	root := volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})
+	const ofGateway = "the Secret with its keys and the ConfigMap with its public key only"
 	const secretTypes, node, tokens, kubelets, mounted = "only Secrets of the types", "must not have access to its node",
 		"must not have a token", "only Deployments of virtual kubelets", "must mount its identity only"
 	expect(t, append(bindAttempts(t, env, manager, remote, peer), []attempt{
 		{"the controllers store an identity", "", secret(manager, v1alpha1.SecretTypeIdentity)},
-		{"the controllers store keys of the gateway", "", secret(manager, v1alpha1.SecretTypeWireGuard)},
+		{"the controllers store keys of the gateway", secretTypes, secret(manager, v1alpha1.SecretTypeWireGuard)},
 		{"the controllers store a certificate of a mover", "", secret(manager, corev1.SecretTypeTLS)},
 		{"the controllers request a token of another account", secretTypes, secret(manager, corev1.SecretTypeServiceAccountToken)},
 		{"the controllers store a bootstrap token", secretTypes, secret(manager, corev1.SecretTypeBootstrapToken)},
@@ -602,6 +624,13 @@ func TestPoliciesKeepStolenAccountsFromOthers(t *testing.T) {
 		{"the API server stores an invitation", "", secret(apiserver, v1alpha1.SecretTypeInvitation)},
 		{"the API server requests a token of another account", secretTypes, secret(apiserver, corev1.SecretTypeServiceAccountToken)},
 		{"the API server stores an identity", secretTypes, secret(apiserver, v1alpha1.SecretTypeIdentity)},
+		{"the gateway stores its keys", "", keys(framework.Namespace, v1alpha1.WireGuardSecret, v1alpha1.SecretTypeWireGuard)},
+		{"the gateway requests a token of another account", ofGateway, keys(framework.Namespace, v1alpha1.WireGuardSecret, corev1.SecretTypeServiceAccountToken)},
+		{"the gateway stores a Secret with another name", ofGateway, keys(framework.Namespace, "new", v1alpha1.SecretTypeWireGuard)},
+		{"the gateway stores a Secret in another namespace", ofGateway, keys(remote, v1alpha1.WireGuardSecret, v1alpha1.SecretTypeWireGuard)},
+		{"the gateway publishes its public key", "", publicKey(framework.Namespace, v1alpha1.WireGuardConfigMap)},
+		{"the gateway stores another ConfigMap", ofGateway, publicKey(framework.Namespace, "new")},
+		{"the gateway stores a ConfigMap in another namespace", ofGateway, publicKey(remote, v1alpha1.WireGuardConfigMap)},
 		{"the controllers create a pod of a consumer", "", pod(remote, as)},
 		{"the controllers create a pod with a token of a mesh", "", pod(remote, token("mesh"))},
 		{"the controllers create a pod with a token", tokens, pod(remote, token(""))},

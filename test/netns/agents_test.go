@@ -6,14 +6,11 @@
 package netns
 
 import (
-	"crypto/ecdh"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -54,6 +51,15 @@ func (a api) pod(t *testing.T, node string) {
 	if err := a.AddGatewayPod(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (a api) publicKey(t *testing.T) string {
+	t.Helper()
+	key, err := a.PublicKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
 }
 
 func (a api) tunnel(t *testing.T, name string) *v1alpha1.TunnelEndpoint {
@@ -104,9 +110,9 @@ func (p *process) stop(t *testing.T) {
 	}
 }
 
-func (w *fabric) startGateway(t *testing.T, c *world.Cluster, n *world.Node, a api, keyFile string) *process {
+func (w *fabric) startGateway(t *testing.T, c *world.Cluster, n *world.Node, a api) *process {
 	t.Helper()
-	options := w.GatewayOptions(c, n, keyFile)
+	options := w.GatewayOptions(c, n)
 	options.ProbeInterval, options.Resync = w.probe, w.resync
 	p, err := w.StartGateway(t.Context(), n, a.API, options)
 	return started(t, p, err)
@@ -118,15 +124,6 @@ func (w *fabric) startRoute(t *testing.T, c *world.Cluster, n *world.Node, a api
 	options.Resync = w.resync
 	p, err := w.StartRoute(t.Context(), n, a.API, options)
 	return started(t, p, err)
-}
-
-func keyFile(t *testing.T, key model.PrivateKey) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "privateKey")
-	if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(key[:])), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }
 
 // kill stops the only gateway of a cluster. If WireGuard runs in user space, it also deletes the tunnel, which
@@ -142,11 +139,10 @@ func (w *fabric) kill(t *testing.T, p *process, n *world.Node) {
 }
 
 // agreed returns the APIs of two clusters with the same CIDRs, with the objects that their controllers write
-// after they agreed upon a tunnel, and the files with their gateways' private keys.
-func (w *fabric) agreed(t *testing.T) (rome, milan api, keyOfRome, keyOfMilan string) {
+// after they agreed upon a tunnel.
+func (w *fabric) agreed(t *testing.T) (rome, milan api) {
 	t.Helper()
-	privateOfRome, publicOfRome := keys(t)
-	privateOfMilan, publicOfMilan := keys(t)
+	publicOfRome, publicOfMilan := w.Rome.Input.PrivateKey.Public(), w.Milan.Input.PrivateKey.Public()
 	rome = api{world.NewAPI(w.Rome,
 		world.EndpointOf("milan", publicOfMilan, []string{netip.AddrPortFrom(w.Milan.Nodes[0].V4, 51820).String()},
 			[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd11::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}},
@@ -164,13 +160,13 @@ func (w *fabric) agreed(t *testing.T) (rome, milan api, keyOfRome, keyOfMilan st
 		[][2]string{{"10.0.0.0/16", "10.1.0.0/16"}, {"fd10::/32", "fd11::/32"}},
 		[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd11::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}}))}
 
-	return rome, milan, keyFile(t, privateOfRome), keyFile(t, privateOfMilan)
+	return rome, milan
 }
 
 // The route agent runs on the node of the gateway, while other nodes are added, changed and deleted.
 func TestRoutesFollowNodeChanges(t *testing.T) {
 	w := newFabric(t, "nft")
-	rome, _, _, _ := w.agreed(t)
+	rome, _ := w.agreed(t)
 	rome.pod(t, "rome-1")
 	holder := "rome-1"
 	if _, err := rome.Kube.CoordinationV1().Leases(world.Installation).Create(t.Context(), &coordinationv1.Lease{
@@ -289,11 +285,11 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 	}
 	w.addGateway(t, w.Rome.Nodes[1])
 	before := w.snapshot(t)
-	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
+	rome, milan := w.agreed(t)
 	rome.pod(t, "rome-1")
 	milan.pod(t, "milan-1")
-	first := w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome)
-	milanGateway := w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
+	first := w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome)
+	milanGateway := w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan)
 	var routes []*process
 	for _, n := range w.Rome.Nodes {
 		routes = append(routes, w.startRoute(t, w.Rome, n, rome))
@@ -388,7 +384,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 
 	t.Run("another gateway takes over when the active one fails", func(t *testing.T) {
 		rome.pod(t, "rome-2")
-		second := w.startGateway(t, w.Rome, w.Rome.Nodes[1], rome, keyOfRome)
+		second := w.startGateway(t, w.Rome, w.Rome.Nodes[1], rome)
 		// The link of a standby gateway has no peers.
 		eventually(t, "the second gateway is standby", func() bool {
 			tunnel, err := w.Rome.Nodes[1].Inner.Tunnel(model.TunnelLink)
@@ -479,16 +475,15 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 	})
 
 	t.Run("a key changes", func(t *testing.T) {
-		next, err := ecdh.X25519().NewPrivateKey(append(make([]byte, 31), 77))
-		if err != nil {
+		eventually(t, "milan publishes its public key", func() bool {
+			return milan.publicKey(t) == w.Milan.Input.PrivateKey.Public().String()
+		})
+		next, key := keys(t)
+		if err := milan.SetKey(t.Context(), next); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(keyOfMilan, []byte(base64.StdEncoding.EncodeToString(next.Bytes())), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		var key model.PublicKey
-		copy(key[:], next.PublicKey().Bytes())
-		public := base64.StdEncoding.EncodeToString(key[:])
+		public := key.String()
+		eventually(t, "milan publishes its new public key", func() bool { return milan.publicKey(t) == public })
 		eventually(t, "another handshake completes", func() bool {
 			te := rome.tunnel(t, "milan")
 			if te.Spec.PublicKey != public {
@@ -547,7 +542,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 			t.Errorf("(-before +after):\n%s", diff)
 		}
 		w.podsReachPods(t)
-		milanGateway = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
+		milanGateway = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan)
 		routes[3] = w.startRoute(t, w.Milan, w.Milan.Nodes[1], milan)
 		eventually(t, "milan is connected to rome", connected(t, milan, "rome", "milan-1"))
 		w.podsReachPods(t)
@@ -556,14 +551,14 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 	t.Run("connections survive the restart of the only gateway", func(t *testing.T) {
 		running := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
 		w.kill(t, milanGateway, w.Milan.Nodes[0])
-		milanGateway = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
+		milanGateway = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan)
 		t.Logf(
 			"a connection waited for %s while milan's gateway, which does not initiate handshakes, was restarted",
 			running.end(t),
 		)
 		running = transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
 		w.kill(t, first, w.Rome.Nodes[0])
-		first = w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome)
+		first = w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome)
 		t.Logf("a connection waited for %s while rome's gateway, which initiates handshakes, was restarted", running.end(t))
 		w.podsReachPods(t)
 	})
@@ -595,7 +590,6 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 func TestRemovedRouteAgentDeletesGatewayLeftovers(t *testing.T) {
 	w := newFabric(t, "nft")
 	before := w.snapshot(t)
-	private, _ := keys(t)
 	_, publicOfMilan := keys(t)
 	rome := api{world.NewAPI(w.Rome, world.EndpointOf("milan", publicOfMilan, nil,
 		[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}}, [][2]string{{"10.0.0.0/16", "10.1.0.0/16"}}))}
@@ -607,7 +601,7 @@ func TestRemovedRouteAgentDeletesGatewayLeftovers(t *testing.T) {
 		}
 		return slices.ContainsFunc(links, func(l kernel.Link) bool { return l.Name == name })
 	}
-	moving, route := w.startGateway(t, w.Rome, n, rome, keyFile(t, private)), w.startRoute(t, w.Rome, n, rome)
+	moving, route := w.startGateway(t, w.Rome, n, rome), w.startRoute(t, w.Rome, n, rome)
 	eventually(
 		t,
 		"both agents have set rome-1 up",
@@ -663,14 +657,14 @@ func TestActiveGatewayStaysDuringAnAPIServerOutage(t *testing.T) {
 	w := newFabric(t, "nft")
 	serve(t, w.Milan.Nodes[1].Pod)
 	w.addGateway(t, w.Rome.Nodes[1])
-	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
+	rome, milan := w.agreed(t)
 	rome.pod(t, "rome-1")
 	rome.pod(t, "rome-2")
 	milan.pod(t, "milan-1")
-	w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome)
+	w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome)
 	eventually(t, "rome-1 is active", func() bool { return len(w.peers(t, w.Rome.Nodes[0])) == 1 })
-	second := w.startGateway(t, w.Rome, w.Rome.Nodes[1], rome, keyOfRome)
-	w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
+	second := w.startGateway(t, w.Rome, w.Rome.Nodes[1], rome)
+	w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan)
 	for _, n := range w.Rome.Nodes {
 		w.startRoute(t, w.Rome, n, rome)
 	}
@@ -737,7 +731,7 @@ func TestGatewayWithPortsInUseServesItsPeers(t *testing.T) {
 	w := newFabric(t, "nft")
 	n := w.Rome.Nodes[0]
 	serve(t, w.Milan.Nodes[0].Pod)
-	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
+	rome, milan := w.agreed(t)
 	te := rome.tunnel(t, "milan")
 	te.Spec.Control = []v1alpha1.TunnelControl{v1alpha1.TunnelControlCall}
 	if _, err := rome.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(
@@ -759,11 +753,11 @@ func TestGatewayWithPortsInUseServesItsPeers(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	options := w.GatewayOptions(w.Rome, n, keyOfRome)
+	options := w.GatewayOptions(w.Rome, n)
 	options.ControlPort = controlPort
 	gateway, err := w.StartGateway(t.Context(), n, rome.API, options)
 	started(t, gateway, err)
-	w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
+	w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan)
 	w.startRoute(t, w.Rome, n, rome)
 	w.startRoute(t, w.Milan, w.Milan.Nodes[0], milan)
 	const ofBeacon, ofControl = "UDP port 5873 of this node is in use", "TCP port 5878 of this node is in use"
@@ -795,12 +789,12 @@ func TestAnHourOfPassesWritesNothing(t *testing.T) {
 	// Probes have a longer timeout, so that late replies do not count as lost.
 	w.resync, w.probe = 10*time.Millisecond, time.Second
 	serve(t, w.Milan.Nodes[1].Pod)
-	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
+	rome, milan := w.agreed(t)
 	rome.pod(t, "rome-1")
 	milan.pod(t, "milan-1")
 	agents := []*process{
-		w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome),
-		w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan),
+		w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome),
+		w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan),
 	}
 	for _, n := range w.Rome.Nodes {
 		agents = append(agents, w.startRoute(t, w.Rome, n, rome))

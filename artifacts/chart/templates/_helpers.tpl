@@ -309,8 +309,7 @@ containers:
     volumeMounts:
       - {name: netns, mountPath: /run/netns, mountPropagation: Bidirectional}
       - {name: xtables, mountPath: /run/xtables.lock}
-      {{- if .secret }}
-      - {name: wireguard, mountPath: /etc/federation/wireguard, readOnly: true}
+      {{- if .control }}
       - {name: control, mountPath: /etc/federation/control, readOnly: true}
       {{- end }}
 volumes:
@@ -318,13 +317,7 @@ volumes:
     hostPath: {path: /run/netns, type: DirectoryOrCreate}
   - name: xtables
     hostPath: {path: /run/xtables.lock, type: FileOrCreate}
-  {{- if .secret }}
-  - name: wireguard
-    secret:
-      secretName: {{ .secret }}
-      defaultMode: 0400
-      items:
-        - {key: privateKey, path: privateKey}
+  {{- if .control }}
   - name: control
     secret:
       secretName: federation-control-tls

@@ -65,13 +65,13 @@ type Reconciler struct {
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
 
-	// servers reads the EndpointSlices of Service kubernetes, and tunnels the TunnelEndpoints in the
-	// installation namespace.
-	servers, tunnels client.Reader
+	// servers reads the EndpointSlices of Service kubernetes, and installation the TunnelEndpoints and the public key of
+	// the gateway in the installation namespace.
+	servers, installation client.Reader
 }
 
 // SetupWithManager adds the controller to a manager, with a cache of the EndpointSlices of
-// Service kubernetes. installation caches the TunnelEndpoints.
+// Service kubernetes. installation caches the TunnelEndpoints and the ConfigMap with the public key of the gateway.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.Cache) error {
 	servers, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&discoveryv1.EndpointSlice{}: {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {
@@ -81,7 +81,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 	if err != nil {
 		return err
 	}
-	r.tunnels, r.servers = installation, servers
+	r.installation, r.servers = installation, servers
 	local := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{request}
 	})
@@ -93,6 +93,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 		Watches(&v1alpha1.AddressPool{}, local, named).
 		WatchesRawSource(source.Kind[client.Object](servers, &discoveryv1.EndpointSlice{}, local, rangesChanged)).
 		WatchesRawSource(source.Kind[client.Object](installation, &v1alpha1.TunnelEndpoint{}, local, rangesChanged)).
+		WatchesRawSource(source.Kind[client.Object](installation, &corev1.ConfigMap{}, local)).
 		WithOptions(kit.Options(1)).
 		Complete(r)
 }

@@ -4,6 +4,7 @@
 package clusterinfo
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	kube := kittest.New(t, objects...)
 	return &world{t: t, kube: kube, Reconciler: &Reconciler{
-		Client: kube.Controller, Live: kube, servers: kube, tunnels: kube, Events: kube.Events, Clock: kube.Clock,
+		Client: kube.Controller, Live: kube, servers: kube, installation: kube, Events: kube.Events, Clock: kube.Clock,
 		Cluster: Cluster{ID: "11111111-1111-4111-8111-111111111111", Name: "rome", Namespace: installation},
 	}}
 }
@@ -281,5 +282,31 @@ func TestAddressesOfNodesAndAPIServersAreRanges(t *testing.T) {
 	}
 	if status.ClusterName != "rome" || !slices.Contains(status.Features, "Tunnel") || status.ClusterID != w.Cluster.ID {
 		t.Errorf("the status is %+v", status)
+	}
+}
+
+func TestClusterInfoHasThePublishedKeyOfTheGateway(t *testing.T) {
+	valid := base64.StdEncoding.EncodeToString(make([]byte, publicKeySize))
+	published := func(key string) client.Object {
+		return configMap(installation, v1alpha1.WireGuardConfigMap, map[string]string{v1alpha1.WireGuardPublicKey: key})
+	}
+	for name, test := range map[string]struct {
+		objects []client.Object
+		want    *v1alpha1.PeeringGateway
+	}{
+		"published": {[]client.Object{published(valid)},
+			&v1alpha1.PeeringGateway{PublicKey: valid, Endpoints: []string{"gateway.example.org:51820"}}},
+		"not published": {nil, nil},
+		"invalid":       {[]client.Object{published(valid[:8])}, nil},
+		"another ConfigMap": {[]client.Object{configMap(installation, "another",
+			map[string]string{v1alpha1.WireGuardPublicKey: valid})}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, test.objects...)
+			w.Cluster.Endpoints = []string{"gateway.example.org:51820"}
+			if diff := cmp.Diff(test.want, w.pass().Gateway); diff != "" {
+				t.Errorf("gateway (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -64,7 +64,7 @@ func (r *Reconciler) status(ctx context.Context, info *v1alpha1.ClusterInfo) (v1
 	}
 	in := input{values: r.Values, previous: info.Status.Ranges}
 	var tunnels v1alpha1.TunnelEndpointList
-	if err := r.tunnels.List(ctx, &tunnels, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.installation.List(ctx, &tunnels, client.UnsafeDisableDeepCopy); err != nil {
 		return status, err
 	}
 	in.tunnels = kit.Pointers(tunnels.Items)
@@ -80,19 +80,19 @@ func (r *Reconciler) status(ctx context.Context, info *v1alpha1.ClusterInfo) (v1
 	return status, nil
 }
 
-// gateway returns the public key and endpoints of the local gateway; nil while there is no valid public key.
+// gateway returns the public key and endpoints of the local gateway; nil while the gateway has not published a valid
+// public key.
 func (r *Reconciler) gateway(ctx context.Context) (*v1alpha1.PeeringGateway, error) {
-	var secret corev1.Secret
-	key := client.ObjectKey{Namespace: r.Cluster.Namespace, Name: v1alpha1.WireGuardSecret}
-	if err := r.Live.Get(ctx, key, &secret); apierrors.IsNotFound(err) {
+	var published corev1.ConfigMap
+	key := client.ObjectKey{Namespace: r.Cluster.Namespace, Name: v1alpha1.WireGuardConfigMap}
+	if err := r.installation.Get(ctx, key, &published); apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("reading the public key of the gateway: %w", err)
 	}
 	gateway := &v1alpha1.PeeringGateway{
-		PublicKey: string(secret.Data[v1alpha1.WireGuardPublicKey]), Endpoints: r.Cluster.Endpoints,
+		PublicKey: published.Data[v1alpha1.WireGuardPublicKey], Endpoints: r.Cluster.Endpoints,
 	}
-	// A malformed value is not published, because it may contain the private key by mistake.
 	if decoded, err := base64.StdEncoding.Strict().DecodeString(gateway.PublicKey); err != nil ||
 		len(decoded) != publicKeySize {
 		return nil, nil

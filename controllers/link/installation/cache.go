@@ -27,10 +27,10 @@ const gatewayLabel = "app.kubernetes.io/name"
 // The cache contains only:
 //
 //   - TunnelEndpoints, TunnelReaches and AddressMappings;
-//   - the Secret with the keys of the gateway, without the private one;
+//   - the ConfigMap with the public key of the gateway;
 //   - the Service of the gateway, its EndpointSlice, its Lease and its pods.
 //
-// RBAC does not allow the controllers to read other Secrets, and they do not need other objects.
+// RBAC does not allow the controllers to read other ConfigMaps, and they do not need other objects.
 func NewCache(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	in := func(config cache.Config) cache.ByObject {
 		return cache.ByObject{Namespaces: map[string]cache.Config{namespace: config}}
@@ -39,26 +39,14 @@ func NewCache(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 		return cache.Config{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}
 	}
 	ofGateway := labels.SelectorFromSet(labels.Set{gatewayLabel: v1alpha1.GatewayName})
-	keys := named(v1alpha1.WireGuardSecret)
-	keys.Transform = withoutPrivateKey
 	return kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&v1alpha1.TunnelEndpoint{}:   in(cache.Config{}),
 		&v1alpha1.TunnelReach{}:      in(cache.Config{}),
 		&v1alpha1.AddressMapping{}:   in(cache.Config{}),
-		&corev1.Secret{}:             in(keys),
+		&corev1.ConfigMap{}:          in(named(v1alpha1.WireGuardConfigMap)),
 		&corev1.Service{}:            in(named(v1alpha1.GatewayName)),
 		&discoveryv1.EndpointSlice{}: in(named(v1alpha1.GatewayName)),
 		&coordinationv1.Lease{}:      in(named(v1alpha1.GatewayName)),
 		&corev1.Pod{}:                in(cache.Config{LabelSelector: ofGateway}),
 	})
-}
-
-// withoutPrivateKey removes the private key from the gateway's Secret before the Secret is cached, because
-// only the gateway needs it.
-func withoutPrivateKey(object any) (any, error) {
-	if secret, ok := object.(*corev1.Secret); ok {
-		secret.ManagedFields = nil
-		delete(secret.Data, v1alpha1.WireGuardPrivateKey)
-	}
-	return object, nil
 }

@@ -73,7 +73,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 		Watches(&v1alpha1.ClusterInfo{}, all, builder.WithPredicates(clusterinfo.RangesChanged())).
 		WatchesRawSource(watch(&v1alpha1.AddressMapping{}, ofRange)).
 		WatchesRawSource(watch(&v1alpha1.TunnelEndpoint{}, ofName)).
-		WatchesRawSource(watch(&corev1.Secret{}, r.all)).
+		WatchesRawSource(watch(&corev1.ConfigMap{}, r.all)).
 		WatchesRawSource(watch(&coordinationv1.Lease{}, ofLease)).
 		WatchesRawSource(&r.lifeChanged).
 		WithOptions(kit.Options(workers))
@@ -85,13 +85,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 	return controller.Complete(r)
 }
 
-var (
-	// keysRequest, the zero value, is the request to create the key pair of the gateway, which is created once the
-	// pod CIDRs are known, even if no tunnel is needed yet.
-	keysRequest reconcile.Request
-	// leaseRequest is the request to read the gateways' Lease.
-	leaseRequest = kit.Request("leases", v1alpha1.GatewayName)
-)
+// leaseRequest is the request to read the gateways' Lease.
+var leaseRequest = kit.Request("leases", v1alpha1.GatewayName)
 
 // ofNamespace maps an object in a peer or tenant namespace to the ForeignCluster of the namespace.
 func ofNamespace(_ context.Context, object client.Object) []reconcile.Request {
@@ -132,14 +127,11 @@ func (r *Reconciler) afterPool(ctx context.Context, pool client.Object) []reconc
 	return r.all(ctx, pool)
 }
 
-// all returns the requests of all ForeignClusters whose spec requires a tunnel, and keysRequest.
+// all returns the requests of all ForeignClusters whose spec requires a tunnel.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var requests []reconcile.Request
-	// Reading from a cache fails only before the cache is synced, which enqueues every object anyway.
-	if ranges, err := clusterinfo.Ranges(ctx, r.Client); err == nil && len(ranges.Pods) > 0 {
-		requests = append(requests, keysRequest)
-	}
 	var clusters v1alpha1.ForeignClusterList
+	// Reading from a cache fails only before the cache is synced, which enqueues every object anyway.
 	_ = r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy)
 	for i := range clusters.Items {
 		if fc := &clusters.Items[i]; r.mode(fc) == v1alpha1.NetworkingTunnel || inBand(fc) {

@@ -22,7 +22,7 @@ func inBandPeers(t tb) (consumer, provider *world) {
 	consumer = newWorld(t, "rome", romeID, "milan", milanID, settingsOf("10.0.0.0/16"))
 	provider = newWorld(t, "milan", milanID, "rome", romeID, settingsOf("10.0.0.0/16"))
 	for _, w := range []*world{consumer, provider} {
-		w.createKeys()
+		w.publish()
 	}
 	key := func(w *world) *v1alpha1.PeeringGateway {
 		f := &facts{}
@@ -160,7 +160,7 @@ func TestTheEndpointsAndTheUsedKeyOfTheGatewayAreAnnounced(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
-	key := publicKeyOf(t, rome)
+	key := publicKeyOf(rome)
 	expect("without a Service", key)
 	rome.put(serviceOf(corev1.ServiceTypeLoadBalancer, corev1.LoadBalancerIngress{IP: "192.0.2.1"}))
 	expect("with an address", key, "192.0.2.1:4500")
@@ -185,7 +185,7 @@ func TestARefusedTunnelKeepsNoRanges(t *testing.T) {
 	settle(t, both, rome, milan)
 	expectAgreement(t, rome, milan)
 	rome.change(func(fc *v1alpha1.ForeignCluster) {
-		fc.Spec.Networking, fc.Spec.Gateway.PublicKey = v1alpha1.NetworkingNone, publicKeyOf(t, rome)
+		fc.Spec.Networking, fc.Spec.Gateway.PublicKey = v1alpha1.NetworkingNone, publicKeyOf(rome)
 	})
 	settle(t, both, rome, milan)
 	if te := rome.te(); te != nil {
@@ -215,7 +215,7 @@ func TestATunnelThatCarriesPodsDoesNotGoToAnotherClustersGateway(t *testing.T) {
 
 func TestTheGatewayOfAnotherClusterIsRefused(t *testing.T) {
 	for name, change := range map[string]func(rome *world, fc *v1alpha1.ForeignCluster){
-		"the local key": func(rome *world, fc *v1alpha1.ForeignCluster) { fc.Spec.Gateway.PublicKey = publicKeyOf(t, rome) },
+		"the local key": func(rome *world, fc *v1alpha1.ForeignCluster) { fc.Spec.Gateway.PublicKey = publicKeyOf(rome) },
 		"the key of another peer": func(rome *world, fc *v1alpha1.ForeignCluster) {
 			rome.put(&v1alpha1.TunnelEndpoint{
 				ObjectMeta: metav1.ObjectMeta{Name: "turin", Namespace: installation},

@@ -37,7 +37,7 @@ func (r *InvitationReconciler) SetupWithManager(manager ctrl.Manager, installati
 	controller := ctrl.NewControllerManagedBy(manager).Named(InvitationName).
 		For(&v1alpha1.PeeringToken{}).
 		Watches(&v1alpha1.ClusterInfo{}, all, builder.WithPredicates(clusterinfo.RangesChanged())).
-		WatchesRawSource(source.Kind[client.Object](installation, &corev1.Secret{}, all)).
+		WatchesRawSource(source.Kind[client.Object](installation, &corev1.ConfigMap{}, all)).
 		WithOptions(kit.Options(1))
 	if r.Finder != nil {
 		for _, source := range gateway.Sources(manager, installation, all) {

@@ -35,7 +35,7 @@ func TestAnInBandInvitationNamesTheGateway(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]*v1alpha1.PeeringGateway{
-		"in": {PublicKey: publicKeyOf(t, w), Endpoints: []string{"gateway.example.org:51820"}}, "out": nil,
+		"in": {PublicKey: publicKeyOf(w), Endpoints: []string{"gateway.example.org:51820"}}, "out": nil,
 	} {
 		if diff := cmp.Diff(want, gatewayOf(w, name)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

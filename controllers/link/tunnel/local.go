@@ -5,17 +5,12 @@ package tunnel
 
 import (
 	"context"
-	"crypto/ecdh"
-	"crypto/rand"
-	"encoding/base64"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,8 +52,9 @@ func (l *Local) setUp(installation client.Reader) {
 type facts struct {
 	// ranges are the CIDRs of the local cluster in ClusterInfo local.
 	ranges netmap.Ranges
-	// newKey is the public key in the Secret. usedKey is the public key that the gateway uses, and
-	// that is sent to peers; they differ after the Secret changed and before the gateway restarted.
+	// newKey is the public key that the gateway published. usedKey is the public key that the gateway uses, and
+	// that is sent to peers; they differ between a change of the Secret with the private key and the next report of the
+	// gateway.
 	newKey, usedKey string
 	// mtu is the size of the largest packet inside of a tunnel in bytes, by the settings or the
 	// measurement of the gateway; 0 if it is unknown.
@@ -72,10 +68,9 @@ type facts struct {
 	external []string
 }
 
-// readKeys sets the ranges and the public keys in f. It creates the Secret with the key pair if it does
-// not exist; only the gateway reads the private key afterwards. A new public key is sent to peers only
-// once the status of the TunnelEndpoint shows that the gateway uses it. tunnel may be nil. The
-// returned state is not nil if the pod CIDRs are unknown or the key is invalid.
+// readKeys sets the ranges and the public keys in f. A new public key is sent to peers only once the status of the
+// TunnelEndpoint shows that the gateway uses it. tunnel may be nil. The returned state is not nil if the pod CIDRs or
+// the key are unknown, or the key is invalid.
 func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelEndpoint) (*state, error) {
 	var err error
 	if f.ranges, err = clusterinfo.Ranges(ctx, l.Client); err != nil {
@@ -95,57 +90,30 @@ func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelE
 				"ClusterInfo %s.", v1alpha1.ClusterInfoName), nil
 		}
 	}
-	secret := &corev1.Secret{}
-	err = l.installation.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: v1alpha1.WireGuardSecret}, secret)
+	published := &corev1.ConfigMap{}
+	err = l.installation.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: v1alpha1.WireGuardConfigMap}, published)
 	if apierrors.IsNotFound(err) {
-		if secret, err = newKeys(l.Namespace); err != nil {
-			return nil, fmt.Errorf("generating the keys of the gateway: %w", err)
-		}
-		if err = l.Client.Create(ctx, secret); err != nil {
-			// The error of the API server does not contain the private key.
-			return nil, fmt.Errorf("creating Secret %s/%s: %w", l.Namespace, v1alpha1.WireGuardSecret, err)
-		}
+		// A gateway of version v0.1.0 does not publish its key: during an upgrade, existing tunnels stay as they are.
+		waiting := pending(ReasonAwaitingGateway, "No gateway of this cluster has published its public key in ConfigMap "+
+			"%s/%s yet: see the logs of the gateway's pods.", l.Namespace, v1alpha1.WireGuardConfigMap)
+		waiting.unchanged = true
+		return waiting, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	f.newKey = string(secret.Data[v1alpha1.WireGuardPublicKey])
+	f.newKey = published.Data[v1alpha1.WireGuardPublicKey]
 	described := l.Settings.config(l.ClusterID, f.newKey, []string{examplePods})
 	if errs := validation.ValidateNetworkConfigSpec(described); len(errs) > 0 {
-		return blocked(ReasonKeyInvalid, "Secret %s/%s has no valid WireGuard public key under %s: correct the Secret, "+
-			"or delete it so that a new key pair is created.",
-			l.Namespace, v1alpha1.WireGuardSecret, v1alpha1.WireGuardPublicKey), nil
+		return blocked(ReasonKeyInvalid, "ConfigMap %s/%s has no valid WireGuard public key under %s: delete the ConfigMap, "+
+			"so that the gateway writes it again.",
+			l.Namespace, v1alpha1.WireGuardConfigMap, v1alpha1.WireGuardPublicKey), nil
 	}
 	if f.usedKey = f.newKey; tunnel != nil && tunnel.Status.PublicKey != "" {
 		f.usedKey = tunnel.Status.PublicKey
 	}
 	return nil, nil
 }
-
-// newKeys returns a Secret with a new key pair, in the format of wg genkey and wg pubkey.
-func newKeys(namespace string) (*corev1.Secret, error) {
-	key, err := ecdh.X25519().GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	// Curve25519 ignores these bits; wg genkey sets them in the same way.
-	private := key.Bytes()
-	private[0] &= 248
-	private[31] = private[31]&127 | 64
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: v1alpha1.WireGuardSecret,
-			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-		},
-		Type: v1alpha1.SecretTypeWireGuard,
-		Data: map[string][]byte{
-			v1alpha1.WireGuardPrivateKey: encode(private),
-			v1alpha1.WireGuardPublicKey:  encode(key.PublicKey().Bytes()),
-		},
-	}, nil
-}
-
-func encode(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(key)) }
 
 // findEndpoints sets the endpoints of the local gateway in f.
 func (l *Local) findEndpoints(ctx context.Context, f *facts) error {

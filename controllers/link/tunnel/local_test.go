@@ -4,49 +4,75 @@
 package tunnel
 
 import (
-	"crypto/ecdh"
-	"encoding/base64"
+	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-func TestKeysAreCreatedBeforeAnyPeering(t *testing.T) {
-	w := newWorld(t, "rome", romeID, "milan", milanID, settingsOf("10.0.0.0/16"))
-	for range 2 {
-		w.createKeys()
+// publicKeyOf returns the public key that the gateway of a cluster published.
+func publicKeyOf(w *world) string {
+	w.t.Helper()
+	published := kittest.Read(w.Cluster, installation, v1alpha1.WireGuardConfigMap, &corev1.ConfigMap{})
+	return published.Data[v1alpha1.WireGuardPublicKey]
+}
+
+func TestATunnelWaitsForTheKeyOfTheGateway(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	milan.withdrawKey()
+	all := func() bool { return replicate(rome, milan) }
+	settle(t, all, rome, milan)
+	expectStatus(t, milan, v1alpha1.PeeringPending, ReasonAwaitingGateway, "ConfigMap liqo/federation-gateway")
+	if milan.te() != nil || rome.te() != nil {
+		t.Error("there is a tunnel")
 	}
-	publicKeyOf(t, w)
-	if requests := w.r.all(t.Context(), nil); len(requests) != 2 || requests[0] != keysRequest {
-		t.Errorf("when the Secret is deleted, the requests are %v", requests)
+	if events := strings.Join(milan.Recorded(), " "); strings.Contains(events, corev1.EventTypeWarning) {
+		t.Errorf("the events are %s", events)
+	}
+	milan.newKey()
+	settle(t, all, rome, milan)
+	expectAgreement(t, rome, milan)
+	if key := rome.te().Spec.PublicKey; key != publicKeyOf(milan) {
+		t.Errorf("rome has the key %s", key)
 	}
 }
 
-// publicKeyOf returns the public key in the Secret of a cluster. It fails the test if the private key does
-// not match.
-func publicKeyOf(t *testing.T, w *world) string {
-	t.Helper()
-	secret := kittest.Read(w.Cluster, installation, v1alpha1.WireGuardSecret, &corev1.Secret{})
-	bytes, err := base64.StdEncoding.DecodeString(string(secret.Data[v1alpha1.WireGuardPrivateKey]))
-	if err != nil {
-		t.Fatal(err)
+// The controllers of v0.1.0 create the Secret with the keys. These controllers must not read or create it, because the
+// gateway could be impersonated with its private key.
+func TestControllersDoNotAccessThePrivateKey(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	for _, w := range []*world{rome, milan} {
+		refuse := errors.New("a Secret is read")
+		c := interceptor.NewClient(w.Controller, interceptor.Funcs{
+			Create: w.create, Patch: w.patch,
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+				options ...client.GetOption) error {
+				if _, ok := object.(*corev1.Secret); ok {
+					return refuse
+				}
+				return c.Get(ctx, key, object, options...)
+			},
+		})
+		w.r.Client, w.r.installation, w.r.Live = c, c, c
 	}
-	private, err := ecdh.X25519().NewPrivateKey(bytes)
-	if err != nil {
-		t.Fatal(err)
+	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+	expectAgreement(t, rome, milan)
+	for _, w := range []*world{rome, milan} {
+		if secrets := kittest.List(w.Cluster, &corev1.SecretList{}).Items; len(secrets) > 0 {
+			t.Errorf("%s has %d Secrets", w.name, len(secrets))
+		}
 	}
-	public := string(secret.Data[v1alpha1.WireGuardPublicKey])
-	if want := base64.StdEncoding.EncodeToString(private.PublicKey().Bytes()); public != want {
-		t.Fatalf("the public key is %s, want %s", public, want)
-	}
-	return public
 }
 
 // uses sets the public key that the gateway reports in the status of the TunnelEndpoint.
@@ -65,12 +91,12 @@ func TestANewKeyIsAnnouncedOnceTheGatewayUsesIt(t *testing.T) {
 	rome, milan := peers(t, settingsOf("10.0.0.0/16"), settingsOf("10.0.0.0/16"))
 	all := func() bool { return replicate(rome, milan) }
 	settle(t, all, rome, milan)
-	older := publicKeyOf(t, milan)
+	older := publicKeyOf(milan)
 	milan.uses(older)
 	settle(t, all, rome, milan)
-	milan.remove(kittest.Read(milan.Cluster, installation, v1alpha1.WireGuardSecret, &corev1.Secret{}))
+	milan.newKey()
 	settle(t, all, rome, milan)
-	newer := publicKeyOf(t, milan)
+	newer := publicKeyOf(milan)
 	if newer == older || rome.te().Spec.PublicKey != older {
 		t.Errorf("the gateway uses %s, and the peer has %s", older, rome.te().Spec.PublicKey)
 	}
@@ -195,14 +221,14 @@ func TestFailureToChangeATunnelKeepsItEstablished(t *testing.T) {
 			undo: func(_, milan *world) { milan.own = detected },
 		},
 		"an invalid key": {
-			fail: func(_, milan *world) {
-				kittest.Change(milan.Cluster, installation, v1alpha1.WireGuardSecret, &corev1.Secret{},
-					func(secret *corev1.Secret) { secret.Data[v1alpha1.WireGuardPublicKey] = []byte("none") })
-			},
-			reason: ReasonKeyInvalid, message: "federation-wireguard",
-			undo: func(_, milan *world) {
-				milan.remove(kittest.Read(milan.Cluster, installation, v1alpha1.WireGuardSecret, &corev1.Secret{}))
-			},
+			fail:   func(_, milan *world) { milan.publishKey("none") },
+			reason: ReasonKeyInvalid, message: "ConfigMap liqo/federation-gateway",
+			undo: func(_, milan *world) { milan.newKey() },
+		},
+		"no published key": {
+			fail:   func(_, milan *world) { milan.withdrawKey() },
+			reason: ReasonAwaitingGateway, message: "ConfigMap liqo/federation-gateway",
+			undo: func(_, milan *world) { milan.newKey() },
 		},
 		"no free range for a new range of the peer": {
 			fail:   func(rome, _ *world) { rome.Settings.PodCIDRs = []string{"10.1.0.0/16", "10.8.0.0/14"} },
@@ -239,7 +265,11 @@ func TestFailureToChangeATunnelKeepsItEstablished(t *testing.T) {
 			milan.gatewayReports(v1alpha1.TunnelConnecting, "no handshake")
 			milan.Clock.Step(settleTime)
 			settle(t, all, rome, milan)
-			expectStatus(t, milan, v1alpha1.PeeringError, test.reason, test.message)
+			failed := v1alpha1.PeeringError
+			if test.reason == ReasonAwaitingGateway {
+				failed = v1alpha1.PeeringPending
+			}
+			expectStatus(t, milan, failed, test.reason, test.message)
 			milan.gatewayReports(v1alpha1.TunnelConnected, "")
 			test.undo(rome, milan)
 			settle(t, all, rome, milan)

@@ -35,13 +35,9 @@ type pass struct {
 	after time.Duration
 }
 
-// Reconcile reconciles the tunnel to one peer, or the subject of keysRequest or leaseRequest.
+// Reconcile reconciles the tunnel to one peer, or the gateways' Lease for leaseRequest.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	switch request {
-	case keysRequest:
-		_, err := r.readKeys(ctx, &facts{}, nil)
-		return kit.CreateResult(0, err)
-	case leaseRequest:
+	if request == leaseRequest {
 		return kit.CreateResult(r.followLease(ctx))
 	}
 	return kit.CreateResult(r.reconcile(ctx, request.Name))

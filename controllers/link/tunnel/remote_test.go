@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -75,7 +74,7 @@ func TestReasonsForRefusalAreReported(t *testing.T) {
 			settings: func(s *settings) { s.PodCIDRs = nil },
 			reason:   ReasonNotConfigured, message: "network.podCIDRs",
 		},
-		"an invalid local key": {reason: ReasonKeyInvalid, message: "Secret liqo/federation-wireguard"},
+		"an invalid local key": {reason: ReasonKeyInvalid, message: "ConfigMap liqo/federation-gateway"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := settingsOf("10.1.0.0/16")
@@ -88,10 +87,7 @@ func TestReasonsForRefusalAreReported(t *testing.T) {
 				test.spec(&spec)
 			}
 			if test.reason == ReasonKeyInvalid {
-				rome.put(&corev1.Secret{
-					ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.WireGuardSecret, Namespace: installation},
-					Data:       map[string][]byte{"publicKey": []byte("x")},
-				})
+				rome.publishKey("x")
 			}
 			rome.put(ofMilan(spec))
 			for range 5 {

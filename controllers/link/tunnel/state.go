@@ -42,8 +42,10 @@ const (
 	// ReasonNotConfigured means that the ranges of pods are not known. Set network.podCIDRs:
 	// docs/network-reference.md#the-ranges-of-a-cluster.
 	ReasonNotConfigured = "NotConfigured"
-	// ReasonKeyInvalid means that the key of the gateway is invalid. Correct the Secret federation-wireguard, or delete
-	// it.
+	// ReasonAwaitingGateway means that no local gateway has published its public key yet. Read the gateways' logs.
+	ReasonAwaitingGateway = "AwaitingGateway"
+	// ReasonKeyInvalid means that the public key that the gateway published is invalid. Delete the ConfigMap
+	// federation-gateway.
 	ReasonKeyInvalid = "KeyInvalid"
 	// ReasonNetworkConfigRefused means that the cluster that reads the NetworkConfig of its peer refuses it; the
 	// message has the cause. Correct the settings of the peer, or permit its ranges in network.peerCIDRs.
@@ -82,7 +84,7 @@ type state struct {
 	reason, message string
 	// latency is the round-trip time of a connected tunnel in microseconds; 0 if it is unknown.
 	latency int64
-	// unchanged is true for a failure that leaves an existing tunnel as it is, see whileUnchanged.
+	// unchanged is true for a failure or a wait that leaves an existing tunnel as it is, see whileUnchanged.
 	unchanged bool
 }
 
@@ -212,7 +214,7 @@ func (r *Reconciler) report(
 		return err
 	}
 	kind := corev1.EventTypeNormal
-	if s.phase == v1alpha1.PeeringError || s.unchanged {
+	if s.phase == v1alpha1.PeeringError || s.unchanged && s.phase == v1alpha1.PeeringEstablished {
 		kind = corev1.EventTypeWarning
 	}
 	r.Events.Event(fc, kind, s.reason, s.message)

@@ -5,6 +5,8 @@ package tunnel
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +51,7 @@ type world struct {
 	t          tb
 	name, peer string
 	objects    int
+	keys       int
 	// after is the RequeueAfter of the last reconcile.
 	after time.Duration
 	// Settings are the settings of the controller, and the ranges of the cluster. own are further ranges.
@@ -91,6 +95,7 @@ func newWorld(t tb, name, id, peer, peerID string, of settings) *world {
 	w.put(&v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}},
 		&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: peer},
 			Spec: v1alpha1.ForeignClusterSpec{ClusterID: peerID}})
+	w.newKey()
 	return w
 }
 
@@ -218,13 +223,33 @@ func (w *world) pass() []string {
 	return writes
 }
 
-// createKeys reconciles the keys of the gateway.
-func (w *world) createKeys() {
+// newKey publishes a new public key, as the gateway does.
+func (w *world) newKey() {
 	w.t.Helper()
-	w.publish()
-	if _, err := w.r.Reconcile(w.t.Context(), keysRequest); err != nil {
-		w.t.Fatal(err)
+	w.keys++
+	hash := sha256.Sum256(fmt.Appendf(nil, "%s %d", w.name, w.keys))
+	w.publishKey(base64.StdEncoding.EncodeToString(hash[:]))
+}
+
+// publishKey sets the public key that the gateway published.
+func (w *world) publishKey(key string) {
+	w.t.Helper()
+	published := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: v1alpha1.WireGuardConfigMap},
+		Data:       map[string]string{v1alpha1.WireGuardPublicKey: key},
 	}
+	if !w.Has(published.DeepCopy()) {
+		w.put(published)
+		return
+	}
+	kittest.Change(w.Cluster, installation, published.Name, &corev1.ConfigMap{},
+		func(current *corev1.ConfigMap) { current.Data = published.Data })
+}
+
+// withdrawKey deletes the ConfigMap with the public key of the gateway.
+func (w *world) withdrawKey() {
+	w.t.Helper()
+	w.remove(kittest.Read(w.Cluster, installation, v1alpha1.WireGuardConfigMap, &corev1.ConfigMap{}))
 }
 
 // peered sets the phases of both peerings, and the features of the peer.

@@ -5,12 +5,10 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"time"
 
@@ -39,7 +37,6 @@ var implementation kernel.Implementation
 type fabric struct {
 	*world.World
 	rome, milan             *world.API
-	keyOfRome, keyOfMilan   string
 	gateways                map[string]*world.Process // by node
 	routes                  []*world.Process
 	resync                  time.Duration
@@ -57,12 +54,6 @@ func (f *fabric) start(ctx context.Context, o world.Options) (err error) {
 		}
 	}()
 	f.gateways = make(map[string]*world.Process)
-	if f.keyOfRome, err = writeKey(f.World, f.Rome); err != nil {
-		return err
-	}
-	if f.keyOfMilan, err = writeKey(f.World, f.Milan); err != nil {
-		return err
-	}
 	// Only rome's TunnelEndpoint has an endpoint of the peer, so rome initiates handshakes. Milan replies to every gateway
 	// of rome.
 	calls := []string{f.Rome.Input.Peers[0].Endpoint.String()}
@@ -158,11 +149,7 @@ func (f *fabric) startGateway(ctx context.Context, c *world.Cluster, n *world.No
 			return err
 		}
 	}
-	key := f.keyOfRome
-	if c == f.Milan {
-		key = f.keyOfMilan
-	}
-	o := f.GatewayOptions(c, n, key)
+	o := f.GatewayOptions(c, n)
 	if f.resync > 0 {
 		o.Resync = f.resync
 	}
@@ -201,11 +188,6 @@ func tunnelTo(name string, p model.Peer, endpoints []string) *v1alpha1.TunnelEnd
 		remote = append(remote, [2]string{r.String(), r.String()})
 	}
 	return world.EndpointOf(name, p.PublicKey, endpoints, local, remote)
-}
-
-func writeKey(w *world.World, c *world.Cluster) (string, error) {
-	file := w.Path(c.Name + ".key")
-	return file, os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(c.Input.PrivateKey[:])), 0o600)
 }
 
 // pollInterval is not shorter, because each poll gathers thousands of metrics on the processors

@@ -83,17 +83,13 @@ func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, hol
 		}
 		err = errors.Join(append(append(errs, err), c.Close())...)
 	}()
-	key, err := writeKey(c.World, c.Rome)
-	if err != nil {
-		return 0, 0, err
-	}
 	c.api = newAPI(c.Rome, objects...)
 	n := c.Rome.Nodes[0]
 	if err := c.api.AddGatewayPod(ctx, n.Name); err != nil {
 		return 0, 0, err
 	}
 	began := time.Now()
-	gateway, err := c.StartGateway(ctx, n, c.api, c.GatewayOptions(c.Rome, n, key))
+	gateway, err := c.StartGateway(ctx, n, c.api, c.GatewayOptions(c.Rome, n))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -85,10 +85,10 @@ func (w *World) Options(c *Cluster, n *Node) *agent.Options {
 	return o
 }
 
-// GatewayOptions returns the options of a gateway that runs on a node, with its private key in keyFile.
-func (w *World) GatewayOptions(c *Cluster, n *Node, keyFile string) *gateway.Options {
+// GatewayOptions returns the options of a gateway that runs on a node.
+func (w *World) GatewayOptions(c *Cluster, n *Node) *gateway.Options {
 	o := gateway.NewOptions()
-	o.Options, o.PrivateKeyFile = w.Options(c, n), keyFile
+	o.Options = w.Options(c, n)
 	return o
 }
 

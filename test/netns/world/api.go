@@ -5,6 +5,7 @@ package world
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,12 +33,13 @@ type API struct {
 	Federation *federationfake.Clientset
 }
 
-// NewAPI returns the API of a cluster with its nodes, its ClusterInfo, the workloads of the agents, and the
-// given objects of the federation API.
+// NewAPI returns the API of a cluster with its nodes, its ClusterInfo, the workloads of the agents, the Secret with the
+// private key in the Input of the cluster, and the given objects of the federation API.
 func NewAPI(c *Cluster, federation ...runtime.Object) *API {
 	objects := []runtime.Object{
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: agent.GatewayName, Namespace: Installation}},
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: agent.RouteName, Namespace: Installation}},
+		secretOf(c.Input.PrivateKey),
 	}
 	for i, n := range c.Input.Nodes {
 		o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, CreationTimestamp: metav1.Unix(int64(i), 0)}}
@@ -88,6 +90,36 @@ func NewAPI(c *Cluster, federation ...runtime.Object) *API {
 		return false, nil, nil
 	})
 	return a
+}
+
+// secretOf returns the Secret with a private key of the gateway.
+func secretOf(key model.PrivateKey) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.WireGuardSecret, Namespace: Installation},
+		Type:       v1alpha1.SecretTypeWireGuard,
+		Data: map[string][]byte{
+			v1alpha1.WireGuardPrivateKey: []byte(base64.StdEncoding.EncodeToString(key[:])),
+			v1alpha1.WireGuardPublicKey:  []byte(key.Public().String()),
+		},
+	}
+}
+
+// SetKey replaces the private key of the gateways.
+func (a *API) SetKey(ctx context.Context, key model.PrivateKey) error {
+	_, err := a.Kube.CoreV1().Secrets(Installation).Update(ctx, secretOf(key), metav1.UpdateOptions{})
+	return err
+}
+
+// PublicKey returns the public key that the active gateway published; empty if there is none.
+func (a *API) PublicKey(ctx context.Context) (string, error) {
+	published, err := a.Kube.CoreV1().ConfigMaps(Installation).Get(ctx, v1alpha1.WireGuardConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return published.Data[v1alpha1.WireGuardPublicKey], nil
 }
 
 // AddGatewayPod creates the pod of the gateway on a node.

@@ -165,11 +165,15 @@ const (
 	// SecretTypeWireGuard is the type of the Secret with the keys of the gateway.
 	SecretTypeWireGuard = "federation.liqo.io/wireguard"
 	// WireGuardSecret is the name of the Secret with the keys of the gateway, in the installation
-	// namespace.
+	// namespace. The gateway creates it, and no other program reads it.
 	WireGuardSecret = "federation-wireguard"
-	// WireGuardPrivateKey and WireGuardPublicKey are keys in the data of WireGuardSecret. Their
-	// values are WireGuard keys in base64, the format of wg genkey. Only the gateway reads the
-	// private key.
+	// WireGuardConfigMap is the name of the ConfigMap in the installation namespace in which the
+	// active gateway publishes the public key of the private key in WireGuardSecret.
+	WireGuardConfigMap = "federation-gateway"
+	// WireGuardPrivateKey and WireGuardPublicKey are keys in the data of WireGuardSecret, and the
+	// latter is the key in the data of WireGuardConfigMap. Their values are WireGuard keys in base64,
+	// the format of wg genkey. The controllers of version v0.1.0 read the public key in
+	// WireGuardSecret.
 	WireGuardPrivateKey = "privateKey"
 	WireGuardPublicKey  = "publicKey"
 	// GatewayName is the name of the gateway's Deployment, its Service and the Lease of the active
