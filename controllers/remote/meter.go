@@ -16,9 +16,9 @@ const (
 	listDepth = 2
 )
 
-// meter counts the elements of JSON arrays, and the objects of lists and watches, while they are read, because an element
-// takes much more memory than it has bytes: an empty offer has three bytes, and takes more than a kilobyte. It does not
-// validate: what is not JSON is refused by the decoder.
+// meter counts the elements of JSON arrays, and the objects of lists and watches, while they are read, because an
+// element takes much more memory than it has bytes: an empty offer has three bytes, and takes more than a kilobyte. It
+// does not validate: what is not JSON is refused by the decoder.
 type meter struct {
 	// free is the number of elements that are admitted whatever the length of the response.
 	free int64

@@ -29,8 +29,8 @@ type amounts struct{ pages, watches amount }
 
 type amount struct{ bytes, objects int64 }
 
-// sum returns a function that adds to what was received in the responses to requests like this one, and returns the sum.
-// A request that makes an informer replace all objects of its cache begins a new sum. It returns nil for a request
+// sum returns a function that adds to what was received in the responses to requests like this one, and returns the
+// sum. A request that makes an informer replace all objects of its cache begins a new sum. It returns nil for a request
 // whose response does not continue an earlier one.
 func (r *received) sum(request *http.Request, kind stream) func(more amount) amount {
 	query := request.URL.Query()

@@ -141,7 +141,9 @@ func (m *moving) losesTargetNode(t *testing.T) {
 	}
 	defer opensEveryNode(t)()
 	// The other programs on the node continue to run.
-	needed := []string{componentPod(t, milan, "federation-apiserver").Spec.NodeName, must(activeGateway(t.Context(), milan))(t)}
+	needed := []string{
+		componentPod(t, milan, "federation-apiserver").Spec.NodeName, must(activeGateway(t.Context(), milan))(t),
+	}
 	var others []string
 	fails := ""
 	for _, node := range realNodes(t, milan) {

@@ -66,8 +66,8 @@ const (
 
 // Attacks has all attacks. Those that need watches which were opened before are first.
 var Attacks = []Attack{
-	ValidEvents, ValidList, EndlessText, EndlessJSON, UnknownType, SwitchProtocols, ManyItems, ManyItemsInYAML, ManyItemsInProtobuf,
-	ManyItemsUntyped, LongNames, Dribble, RetryAfter, Silence, Redirect,
+	ValidEvents, ValidList, EndlessText, EndlessJSON, UnknownType, SwitchProtocols, ManyItems, ManyItemsInYAML,
+	ManyItemsInProtobuf, ManyItemsUntyped, LongNames, Dribble, RetryAfter, Silence, Redirect,
 }
 
 // chunk is the length in bytes of one write of an endless body.

@@ -206,8 +206,8 @@ func newOfferCopies(t *testing.T, federation versioned.Interface, provider strin
 	return o
 }
 
-// measure changes the offer for a time, and returns the times until it was copied. Changes are more than a second apart:
-// the controllers write those of one provider once a second.
+// measure changes the offer for a time, and returns the times until it was copied. Changes are more than a second
+// apart: the controllers write those of one provider once a second.
 func (o *offerCopies) measure(t *testing.T, duration time.Duration) (times []time.Duration) {
 	t.Helper()
 	ticker := time.NewTicker(1100 * time.Millisecond)

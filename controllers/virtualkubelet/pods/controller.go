@@ -137,7 +137,8 @@ type Controller struct {
 // New returns a controller, which starts with Run.
 func New(config Config) *Controller {
 	c := &Controller{
-		Config: config, moves: rate.NewLimiter(movesPerSecond, 1), statuses: rate.NewLimiter(statusesPerSecond, statusesAtOnce),
+		Config: config, moves: rate.NewLimiter(movesPerSecond, 1),
+		statuses: rate.NewLimiter(statusesPerSecond, statusesAtOnce),
 	}
 	c.queue = c.newQueue()
 	return c

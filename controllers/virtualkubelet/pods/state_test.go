@@ -24,8 +24,8 @@ func everything(t *testing.T, now time.Time) podState {
 	created := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web", UID: "shadow"}}
 	state := podState{
 		local: localState{
-			boundAt: now, offloaded: true, readyAt: now, unoffloadedAt: now, written: "1", postponedUntil: now, delayedUntil: now,
-			removed:  "pod",
+			boundAt: now, offloaded: true, readyAt: now, unoffloadedAt: now, written: "1", postponedUntil: now,
+			delayedUntil: now, removed: "pod",
 			ending:   &ending{uid: "remote", since: now, givenUp: true},
 			delivery: &delivery{pod: "pod", until: now},
 			blocked:  [blockReasons]bool{overQuota: true, tooManyFinished: true},

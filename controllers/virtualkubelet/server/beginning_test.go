@@ -36,7 +36,8 @@ func TestUpgradeResponsesAreBounded(t *testing.T) {
 		}
 		_, _ = io.WriteString(connection, "\r\n")
 	})
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.url+"/exec/demo/web/app?command=sh&output=1", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		n.url+"/exec/demo/web/app?command=sh&output=1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func TestUpgradeResponsesAreBounded(t *testing.T) {
 	request.Header.Set("Upgrade", "SPDY/3.1")
 	response := n.send(t, request)
 	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusBadGateway || !strings.Contains(string(text), errUpgradeTooLarge.Error()) {
+	if err != nil || response.StatusCode != http.StatusBadGateway ||
+		!strings.Contains(string(text), errUpgradeTooLarge.Error()) {
 		t.Errorf("status %d %s, error %v; want %d and %q",
 			response.StatusCode, text, err, http.StatusBadGateway, errUpgradeTooLarge)
 	}

@@ -144,8 +144,8 @@ func has(existing, desired any) bool {
 	return equality.Semantic.DeepEqual(existing, desired)
 }
 
-// cleaned returns a copy of a provider's status without control characters. If keys of a map differ only in these, one of
-// their values is kept, which is the same one for each copy.
+// cleaned returns a copy of a provider's status without control characters. If keys of a map differ only in these, one
+// of their values is kept, which is the same one for each copy.
 func cleaned(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

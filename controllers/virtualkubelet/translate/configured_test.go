@@ -166,7 +166,8 @@ func TestRemoteStatusIsWrittenToTheLocalObject(t *testing.T) {
 		}},
 		{"without control characters", fields, set(t, []any{map[string]any{"a": "b\x1b[31m\nc"}}, "status", "list"),
 			map[string]any{"list": []any{map[string]any{"a": "b[31m\nc"}}}},
-		{"without control characters in keys", fields, set(t, map[string]any{"a\x1b[31m": "b", "\x00c": "d", "c": "e"}, "status"),
+		{"without control characters in keys", fields,
+			set(t, map[string]any{"a\x1b[31m": "b", "\x00c": "d", "c": "e"}, "status"),
 			map[string]any{"a[31m": "b", "c": "e"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
