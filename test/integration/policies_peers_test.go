@@ -349,8 +349,9 @@ func TestPoliciesLimitTheObjectsOfTenants(t *testing.T) {
 			return err
 		}
 	}
+	// The time that kube-apiserver takes grows with the square of the number, also for administrators.
 	many := map[string]string{}
-	for i := range 100_000 {
+	for i := range 20_000 {
 		many[strconv.Itoa(i)] = ""
 	}
 	const refused, key = "spec.incomingPolicy.maxObjectBytes", "spec.incomingPolicy.pods.metadataKeys"
