@@ -47,7 +47,8 @@ var (
 			"csistoragecapacities": {Name: "csistoragecapacities", Kind: "CSIStorageCapacity", Namespaced: true},
 		},
 		v1alpha1.SchemeGroupVersion: kindsOf(
-			"ForeignCluster", false, "VirtualNode", true, "VirtualVolume", true, "NamespaceMap", true,
+			"ForeignCluster", false, "ClusterInfo", false, "VirtualNode", true, "VirtualVolume", true,
+			"NamespaceMap", true,
 			"NamespaceOffloading", true,
 			"ShadowVolumeClaim", true, "IdentityRequest", false, "PeeringToken", false, "ResourceRequest", true,
 			"ResourceOffer", true, "ShadowPod", true, "TunnelEndpoint", true, "NetworkConfig", true),
