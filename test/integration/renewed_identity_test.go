@@ -138,13 +138,13 @@ func TestAConsumerRenewsItsIdentityAndUsesTheNewOne(t *testing.T) {
 	b := newPeeringConsumer(t, "renewing")
 	// Two thirds of the certificate's lifetime will have passed in five seconds.
 	b.certificate(t, 40*time.Minute-5*time.Second, time.Hour)
-	b.await(t, "the consumer to have its identity", established)
-	// The consumer uses its identity for a ResourceRequest.
+	// The consumer uses its identity for a ResourceRequest. Without it, the renewal fails.
 	requests := b.federation.FederationV1alpha1().ResourceRequests(b.tenant())
 	if _, err := requests.Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "consumer"}},
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	b.await(t, "the consumer to have its identity", established)
 	uid, _ := naming.InvitationOfAccount(b.request)
 	secret := func(ctx context.Context) *corev1.Secret {
 		secret, err := b.Kube.CoreV1().Secrets(naming.PeerNamespace(b.name)).Get(ctx, remote.SecretName, metav1.GetOptions{})
