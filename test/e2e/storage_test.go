@@ -177,15 +177,6 @@ func volumesFollowTheirPods(t *testing.T) {
 		`{"spec":{"resources":{"requests":{"storage":"96Mi"}}}}`)
 	isPrinted(t, rome, "get pvc "+remoteClaim+" -n "+o.namespace+" -o jsonpath={.status.capacity.storage}", "96Mi")
 
-	// milan's kubelet measures volumes once a minute.
-	measured := fmt.Sprintf("kubelet_volume_stats_used_bytes{namespace=%q,persistentvolumeclaim=%q}", o.namespace,
-		remoteClaim)
-	eventually(t, soon, "the metrics of the virtual node to have "+measured,
-		func(ctx context.Context) (bool, string, error) {
-			metrics := rome.Kubectl(ctx, "get", "--raw", "/api/v1/nodes/"+virtualNode+"/proxy/metrics")
-			return strings.Contains(metrics.Stdout, "\n"+measured+" "), "there is no such line", metrics.Err
-		})
-
 	kubectl(t, rome, "delete", "statefulset", "db", "-n", o.namespace, "--timeout=110s")
 	kubectl(t, rome, "delete", "pvc", "--all", "-n", o.namespace, "--timeout=110s")
 	isPrinted(t, milan, "get shvc,pvc -n "+o.remote+" -o name", "")
