@@ -52,7 +52,7 @@ func unpackPackages(
 }
 
 // unpack unpacks archives of packages into the directory root. It returns the unpacked files except documentation,
-// which is not used in containers, and in addition the files that describe the packages, see PackageDir and ReleaseFile.
+// which is not used in containers. It adds the files that describe the packages, see PackageDir and ReleaseFile.
 func unpack(ctx context.Context, archives []string, root string) (*fileTree, error) {
 	controls := map[string]string{}
 	for _, archive := range archives {
