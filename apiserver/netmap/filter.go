@@ -89,9 +89,7 @@ func PodsKnown(info *v1alpha1.ClusterInfo, refused []netip.Prefix) bool {
 		if err != nil || r.Use != v1alpha1.RangeOfPods {
 			continue
 		}
-		if r.Source == v1alpha1.SourcePod && !slices.ContainsFunc(refused, func(wider netip.Prefix) bool {
-			return wider.Bits() <= prefix.Bits() && wider.Contains(prefix.Addr())
-		}) {
+		if r.Source == v1alpha1.SourcePod && !Covers(refused, prefix) {
 			return false
 		}
 		known = true
