@@ -96,7 +96,7 @@ func (p Placement) alternatives(strategy v1alpha1.PodOffloadingStrategy) []corev
 }
 
 // confinedTo reports whether each required node affinity term of a pod contains all requirements of at
-// least one alternative.
+// least one alternative. It is true if there are no alternatives.
 func confinedTo(pod *corev1.Pod, alternatives []corev1.NodeSelectorTerm) bool {
 	if len(alternatives) == 0 {
 		return true

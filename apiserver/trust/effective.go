@@ -34,7 +34,8 @@ type Installation struct {
 	ExternalNames       []string
 	// AutoAccept accepts resource requests of consumers without a decision.
 	AutoAccept bool
-	// Reach and KeepCIDRs apply to peers with a tunnel.
+	// Reach selects the local pods that peers reach through the tunnel, and KeepCIDRs are the CIDRs within which free
+	// ranges of peers are not remapped. Neither has an effect on peers without a tunnel.
 	Reach     v1alpha1.ReachMode
 	KeepCIDRs []string
 	// APIAccess applies to peers that are providers.

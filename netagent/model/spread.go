@@ -119,7 +119,8 @@ func commonBits(a, b netip.Prefix) int {
 	return min(a.Bits(), b.Bits())
 }
 
-// treeChain returns the name of the chain for a range in the tree below a chain.
+// treeChain returns the name of the iptables chain with the rules for addresses in p. The chain belongs to the tree of
+// chains below the chain root, which addTree creates. The name is a hash of both parameters.
 func treeChain(root string, p netip.Prefix) string {
 	sum := sha256.Sum256([]byte(root + " " + p.String()))
 	return TreeChainPrefix + lowerBase32.EncodeToString(sum[:])[:20]

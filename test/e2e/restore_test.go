@@ -126,7 +126,7 @@ func restoresADamagedDatabase(t *testing.T, c *harness.Cluster) {
 	}
 }
 
-// isRestored fails the test unless the cluster stores the same objects as before.
+// isRestored fails the test unless the cluster stores the same objects as when the snapshot was taken.
 func isRestored(t *testing.T, c *harness.Cluster, before map[string]string) {
 	t.Helper()
 	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")

@@ -34,7 +34,8 @@ type accountUses struct {
 	changed func(namespace string)
 
 	mu sync.Mutex
-	// nodes has the counts by node, namespace and name of the ServiceAccount.
+	// nodes has the numbers of pods that need tokens of a ServiceAccount, by node, namespace and name of the
+	// ServiceAccount.
 	nodes map[string]map[string]map[string]accountUse
 }
 

@@ -80,8 +80,8 @@ func isForwarded(term *corev1.PodAffinityTerm, pod *corev1.Pod, apart bool) bool
 	return apart && (everywhere || slices.Contains(term.Namespaces, pod.Namespace))
 }
 
-// limitToNamespace limits a term to the pods of the pod's namespace. It returns false if the term names an excluded
-// label.
+// limitToNamespace limits a term to the pods of the pod's namespace. It returns false if the term
+// selects by a label that remote pods do not have, because it is excluded.
 func limitToNamespace(term *corev1.PodAffinityTerm, pod *corev1.Pod, excluded []string) bool {
 	term.Namespaces, term.NamespaceSelector = nil, nil
 	selectByKeys(term.LabelSelector, term.MatchLabelKeys, metav1.LabelSelectorOpIn, pod.Labels, excluded)

@@ -61,7 +61,7 @@ type up struct {
 }
 
 // reserve writes names and addresses of the clusters and nodes into the record, and returns the instance. Before that
-// it deletes an abandoned instance, and it raises the kernel limits.
+// it deletes an instance of this name that was abandoned, and it raises the kernel's limit of inotify instances.
 func reserve(ctx context.Context, w Want) (*state.Instance, error) {
 	unlock, err := lockMachine(ctx)
 	if err != nil {

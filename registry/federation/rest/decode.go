@@ -31,8 +31,9 @@ func (s onlyJSON) DecoderToVersion(decoder runtime.Decoder, version runtime.Grou
 type jsonDecoder struct{ runtime.Decoder }
 
 // Decode decodes an object. defaults is the kind that the request requires; if it is a kind of this API, Decode fails
-// for an object of another kind. Decode also fails for a field that JSON cannot represent, with the path of the field.
-// A strict decoding error suggests the nearest known field for each unknown one.
+// for an object of another kind. Decode also fails for a value that protobuf can encode and JSON cannot, for example a
+// string that is not valid UTF-8; the error has the path of the field. A strict decoding error suggests the nearest
+// known field for each unknown one.
 func (d jsonDecoder) Decode(
 	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
 ) (runtime.Object, *schema.GroupVersionKind, error) {

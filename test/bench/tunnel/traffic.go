@@ -16,8 +16,8 @@ import (
 const (
 	// streamBudget is the minimal ratio of the TCP throughput to the throughput of plain WireGuard.
 	streamBudget = 0.85
-	// crowd is the number of WireGuard peers, in addition to the one that traffic is sent to, in the network of contests
-	// with the most peers.
+	// crowd is the number of idle WireGuard peers in the largest network of the benchmark, in addition to the peer that
+	// traffic is sent to.
 	crowd = 1000
 )
 
