@@ -53,9 +53,15 @@ type world struct {
 	// report is the final report of the sender. If log is set, the sender does not end and has this log.
 	report mover.Report
 	log    string
+	// unbound is the name of a claim that Kubernetes does not bind; empty means none.
+	unbound string
+	// ungated means that pods get no scheduling gate.
+	ungated bool
 	// refused has the errors for the creation of objects, by name. unevicted is the error of each eviction.
 	refused   map[string]error
 	unevicted error
+	// refusedPatches has the errors for patches, by the name of the object.
+	refusedPatches map[string]error
 	// repeated has the objects that were created again although they existed.
 	repeated []string
 	// uids is the number of UIDs that number has set.
@@ -152,9 +158,19 @@ func (w *world) fault(write kittest.Write, done bool) error {
 		return w.unevicted
 	case write.Verb == "create" && w.refused[write.Name] != nil:
 		return w.refused[write.Name]
+	case write.Verb == "patch" && w.refusedPatches[write.Name] != nil:
+		return w.refusedPatches[write.Name]
+	case write.Verb == "delete" && write.Kind == "PersistentVolumeClaim" && write.Name == claimName &&
+		get(w, claimName, &corev1.PersistentVolumeClaim{}).Annotations[volume.AnnotationMoving] == "":
+		return errNotMoving
 	}
 	return w.authorize(write)
 }
+
+// errNotMoving is the error of the policy federation-move-objects for a claim of a user without the annotation of a
+// move.
+var errNotMoving = apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), claimName,
+	errors.New("only the claim whose data a move moves may be created and deleted"))
 
 // authorize returns Forbidden for writes that need the ClusterRole of moves while it is not bound in the namespace.
 func (w *world) authorize(write kittest.Write) error {
@@ -167,11 +183,15 @@ func (w *world) authorize(write kittest.Write) error {
 	return apierrors.NewForbidden(corev1.Resource(resource), write.Name, errors.New("the role is not bound"))
 }
 
-// create adds the protection finalizer to new claims, as the admission of Kubernetes does.
+// create adds the protection finalizer to new claims, as the admission of Kubernetes does, and returns errNotMoving as
+// the policy federation-move-objects does.
 func (w *world) create(
 	ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption,
 ) error {
 	if claim, ok := o.(*corev1.PersistentVolumeClaim); ok {
+		if claim.Name == claimName && claim.Annotations[volume.AnnotationMoving] == "" {
+			return errNotMoving
+		}
 		claim.Finalizers = append(claim.Finalizers, protection)
 	}
 	err := c.Create(ctx, o, options...)
@@ -207,7 +227,7 @@ func (w *world) reconcile() ctrl.Result {
 	result, err := w.controller.Reconcile(w.t.Context(), request)
 	if errors.Is(err, kittest.ErrKilled) {
 		w.restart()
-	} else if err != nil && w.refused == nil && w.unevicted == nil {
+	} else if err != nil && w.refused == nil && w.unevicted == nil && w.refusedPatches == nil {
 		w.t.Fatalf("reconcile: %v", err)
 	}
 	w.kube.Clock.Step(max(result.RequeueAfter, 100*time.Millisecond))
@@ -322,12 +342,23 @@ func (w *world) bind() {
 	}
 }
 
+// matches reports whether Kubernetes binds a claim without spec.volumeName to a volume whose claimRef names it, as
+// FindMatchingVolume of k8s.io/component-helpers does.
+func matches(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	capacity, request := pv.Spec.Capacity[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	return capacity.Cmp(request) >= 0 && pv.DeletionTimestamp.IsZero() &&
+		ptr.Deref(pv.Spec.VolumeAttributesClassName, "") == ptr.Deref(claim.Spec.VolumeAttributesClassName, "")
+}
+
 func (w *world) bindClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) {
+	if claim.Name == w.unbound {
+		return
+	}
 	var own *corev1.PersistentVolume
 	volumes := w.volumes()
 	for i := range volumes {
 		pv := &volumes[i]
-		if refers(pv, claim) && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name) {
+		if refers(pv, claim) && (claim.Spec.VolumeName == "" && matches(pv, claim) || claim.Spec.VolumeName == pv.Name) {
 			own = pv
 		}
 	}
@@ -347,7 +378,10 @@ func (w *world) bindClaim(ctx context.Context, claim *corev1.PersistentVolumeCla
 	if claim.Labels[volume.LabelMove] != "" && own == nil && claim.Spec.VolumeName == "" &&
 		claim.Name == namesOf(moveID).target &&
 		slices.ContainsFunc(w.pods(), func(pod corev1.Pod) bool { return claimNames(&pod, claim.Name) }) {
-		w.must(w.kube.Create(ctx, w.volume("pvc-"+string(claim.UID), client.ObjectKeyFromObject(claim), claim.UID)))
+		target := w.volume("pvc-"+string(claim.UID), client.ObjectKeyFromObject(claim), claim.UID)
+		target.Spec.Capacity = claim.Spec.Resources.Requests
+		target.Spec.VolumeAttributesClassName = claim.Spec.VolumeAttributesClassName
+		w.must(w.kube.Create(ctx, target))
 	}
 	if before.Status.Phase != claim.Status.Phase || before.Spec.VolumeName != claim.Spec.VolumeName {
 		w.store(claim)
@@ -373,7 +407,7 @@ func (w *world) createApp(ctx context.Context) {
 	w.number(pod)
 	claim := &corev1.PersistentVolumeClaim{}
 	if err := w.kube.Get(ctx, types.NamespacedName{Namespace: namespace, Name: claimName}, claim); err == nil &&
-		claim.Annotations[volume.AnnotationMoving] != "" {
+		claim.Annotations[volume.AnnotationMoving] != "" && !w.ungated {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.SchedulingGateMoving}}
 	}
 	w.must(w.kube.Create(ctx, pod))
@@ -391,11 +425,22 @@ func (w *world) runsWithoutStatefulSet() {
 func podOf(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "db"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "db"}}, TerminationGracePeriodSeconds: ptr.To[int64](1),
 			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName},
 			}}}},
 	}
+}
+
+// nodeFor returns the node that the affinity of a pod names, or worker.
+func nodeFor(pod *corev1.Pod) string {
+	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
+		required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		for _, field := range required.NodeSelectorTerms[0].MatchFields {
+			return field.Values[0]
+		}
+	}
+	return "worker"
 }
 
 func (w *world) runPod(ctx context.Context, pod *corev1.Pod) {
@@ -406,7 +451,7 @@ func (w *world) runPod(ctx context.Context, pod *corev1.Pod) {
 	}
 	before := pod.DeepCopy()
 	if pod.Spec.NodeName == "" && claim.Status.Phase == corev1.ClaimBound && claim.DeletionTimestamp.IsZero() {
-		pod.Spec.NodeName = "worker"
+		pod.Spec.NodeName = nodeFor(pod)
 	}
 	pv := &corev1.PersistentVolume{}
 	mounts := pod.Spec.NodeName != "" && claim.Status.Phase == corev1.ClaimBound &&
