@@ -161,11 +161,14 @@ func (m *move) objectMeta(name string) metav1.ObjectMeta {
 }
 
 // keptOwners returns the owner references of the claim that replaces the user's claim. It omits StatefulSets, whose
-// controller sets its reference again, and Pods, because the new claim must not be deleted with the pod.
+// controller sets its reference again, and Pods, because the new claim must not be deleted with the pod. The references
+// have no blockOwnerDeletion, which the admission plugin OwnerReferencesPermissionEnforcement refuses unless this
+// process may update the finalizers of the owner.
 func keptOwners(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var kept []metav1.OwnerReference
 	for _, owner := range claim.OwnerReferences {
 		if owner.Kind != "StatefulSet" && owner.Kind != "Pod" {
+			owner.BlockOwnerDeletion = nil
 			kept = append(kept, owner)
 		}
 	}
