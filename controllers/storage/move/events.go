@@ -48,6 +48,9 @@ func (m *move) condition() metav1.Condition {
 		condition.Message = m.progress.Message
 	case v1alpha1.MoveRollingBack:
 		condition.Message += " " + m.progress.Message
+		if m.waiting != "" {
+			condition.Message += " " + m.waiting
+		}
 	}
 	return condition
 }

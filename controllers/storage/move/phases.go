@@ -42,6 +42,9 @@ type move struct {
 	// spec is the requested move; empty if spec.move of the virtual volume does not request this move any more, for
 	// example because it was cancelled.
 	spec v1alpha1.MoveSpec
+	// waiting is the reason why a rollback waits. It is part of the condition Moved, because the message in progress
+	// remains the reason for the rollback.
+	waiting string
 	names
 }
 
@@ -172,9 +175,7 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 			return ctrl.Result{}, m.failed(ctx, err)
 		}
 		if result.next == "" {
-			if m.progress.Phase != v1alpha1.MoveRollingBack {
-				m.progress.Message = bounded(result.message)
-			}
+			m.report(result.message)
 			return ctrl.Result{RequeueAfter: result.wait}, m.save(ctx)
 		}
 		if err := m.enter(ctx, result.next, result.message); err != nil {
@@ -238,13 +239,20 @@ func (m *move) failed(ctx context.Context, err error) error {
 	if apierrors.IsConflict(err) {
 		return err
 	}
-	if m.progress.Phase != v1alpha1.MoveRollingBack {
-		m.progress.Message = bounded("Retrying: " + err.Error())
-		if saveErr := m.save(ctx); saveErr != nil {
-			return saveErr
-		}
+	m.report("Retrying: " + err.Error())
+	if saveErr := m.save(ctx); saveErr != nil {
+		return saveErr
 	}
 	return err
+}
+
+// report sets the reason why the current phase waits.
+func (m *move) report(message string) {
+	if m.progress.Phase == v1alpha1.MoveRollingBack {
+		m.waiting = bounded(message)
+		return
+	}
+	m.progress.Message = bounded(message)
 }
 
 // enter records the next phase before its step runs. When a rolled-back move ends, the message remains the reason for

@@ -22,22 +22,22 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 	}
 	senderDeleted, receiverDeleted, err := m.removeMovers(ctx)
 	if err != nil || !senderDeleted {
-		return waitFor(fastInterval, ""), err
+		return waitFor(fastInterval, "Waiting until pod %s is deleted.", m.sender), err
 	}
-	if waiting, err := m.restoreSource(ctx); err != nil || waiting {
-		return waitFor(stepDelay, ""), err
+	if waiting, err := m.restoreSource(ctx); err != nil || waiting != "" {
+		return waitFor(stepDelay, "%s", waiting), err
 	}
 	if err := m.ungate(ctx); err != nil {
 		return outcome{}, err
 	}
 	if waiting, err := m.removeFence(ctx); err != nil || waiting != "" {
-		return waitFor(pollInterval, ""), err
+		return waitFor(pollInterval, "%s", waiting), err
 	}
 	if !receiverDeleted {
-		return waitFor(pollInterval, ""), nil
+		return waitFor(pollInterval, "Waiting until pod %s is deleted.", m.receiver), nil
 	}
-	if waiting, err := m.discardTarget(ctx); err != nil || waiting {
-		return waitFor(fastInterval, ""), err
+	if waiting, err := m.discardTarget(ctx); err != nil || waiting != "" {
+		return waitFor(fastInterval, "%s", waiting), err
 	}
 	if err := m.removeShared(ctx); err != nil {
 		return outcome{}, err
@@ -89,12 +89,13 @@ func (m *move) alreadyEnded(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveReleasing), nil
 }
 
-// restoreSource binds the source volume to the user's current claim, and reports whether it must be called again. If
-// that claim is being deleted, the source volume is retained, because its data would be deleted with the claim.
-func (m *move) restoreSource(ctx context.Context) (bool, error) {
+// restoreSource binds the source volume to the user's current claim. It returns a sentence about the reason to call it
+// again, or empty if the source is restored. If that claim is being deleted, the source volume is retained, because its
+// data would be deleted with the claim.
+func (m *move) restoreSource(ctx context.Context) (string, error) {
 	claim, err := m.claim(ctx)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	name := m.progress.Source.VolumeName
 	if name == "" && claim != nil {
@@ -103,11 +104,11 @@ func (m *move) restoreSource(ctx context.Context) (bool, error) {
 	}
 	source, err := m.persistentVolume(ctx, name)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	held, err := m.claimNamed(ctx, m.names.source)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	locked := source != nil && source.Spec.ClaimRef != nil && source.Spec.ClaimRef.Name == m.names.source &&
 		source.Spec.ClaimRef.Namespace == m.volume.Namespace
@@ -119,14 +120,14 @@ func (m *move) restoreSource(ctx context.Context) (bool, error) {
 			uid = ""
 		}
 		if err := m.bindTo(ctx, source, m.key(claim.Name), uid, "", nil); err != nil {
-			return false, err
+			return "", err
 		}
-		_, err := m.touchBoth(ctx, claim, held)
-		return true, err
+		touched, err := m.touchBoth(ctx, claim, held)
+		return touched.message, err
 	}
 	if source != nil && claim != nil && !locked && refers(source, claim) && claim.Status.Phase != corev1.ClaimBound {
-		_, err := m.touchBoth(ctx, claim, held)
-		return true, err
+		touched, err := m.touchBoth(ctx, claim, held)
+		return touched.message, err
 	}
 	if source != nil {
 		if mark, ok := markOf(source); ok && mark.ID == m.progress.ID {
@@ -137,12 +138,11 @@ func (m *move) restoreSource(ctx context.Context) (bool, error) {
 				unmark(wanted, mark)
 			}
 			if _, err := kit.Commit(ctx, m.Client, source, wanted); err != nil {
-				return false, fmt.Errorf("restoring the reclaim policy of volume %s: %w", source.Name, err)
+				return "", fmt.Errorf("restoring the reclaim policy of volume %s: %w", source.Name, err)
 			}
 		}
 	}
-	deleted, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.source)
-	return !deleted, err
+	return m.removeClaim(ctx, m.names.source)
 }
 
 // refers reports whether the claimRef of a volume has the name of this claim, and its UID or none.
@@ -152,14 +152,14 @@ func refers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bo
 		(reference.UID == "" || reference.UID == claim.UID)
 }
 
-// discardTarget makes Releaser delete the target volume with its data, and deletes the receiver's claim. It reports
-// whether it must be called again. If the claimRef of the target names the user's claim, discardTarget first sets it to
-// the name and the UID of the receiver's claim, even if the receiver's claim was deleted, so that no other claim is
-// bound to the target.
-func (m *move) discardTarget(ctx context.Context) (bool, error) {
+// discardTarget makes Releaser delete the target volume with its data, and deletes the receiver's claim. It returns a
+// sentence about the reason to call it again, or empty if the claim no longer exists. If the claimRef of the target
+// names the user's claim, discardTarget first sets it to the name and the UID of the receiver's claim, even if the
+// receiver's claim was deleted, so that no other claim is bound to the target.
+func (m *move) discardTarget(ctx context.Context) (string, error) {
 	claim, err := m.claimNamed(ctx, m.names.target)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	name := m.progress.Target.VolumeName
 	if name == "" && claim != nil {
@@ -167,23 +167,23 @@ func (m *move) discardTarget(ctx context.Context) (bool, error) {
 	}
 	target, err := m.persistentVolume(ctx, name)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	if target != nil {
 		mark, marked := markOf(target)
 		own := marked && mark.ID == m.progress.ID || claim != nil && refersTo(target, m.key(claim.Name), claim.UID)
 		if own {
 			if marked && !refersTo(target, m.key(m.names.target), mark.TargetClaimUID) {
-				return true, m.bindTo(ctx, target, m.key(m.names.target), mark.TargetClaimUID, "", nil)
+				return fmt.Sprintf("Binding volume %s to claim %s.", target.Name, m.names.target),
+					m.bindTo(ctx, target, m.key(m.names.target), mark.TargetClaimUID, "", nil)
 			}
 			wanted := target.DeepCopy()
 			keep(wanted)
 			discard(wanted, corev1.PersistentVolumeReclaimDelete)
 			if _, err := kit.Commit(ctx, m.Client, target, wanted); err != nil {
-				return false, fmt.Errorf("preparing the deletion of volume %s: %w", target.Name, err)
+				return "", fmt.Errorf("preparing the deletion of volume %s: %w", target.Name, err)
 			}
 		}
 	}
-	deleted, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.target)
-	return !deleted, err
+	return m.removeClaim(ctx, m.names.target)
 }
