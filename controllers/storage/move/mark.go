@@ -72,10 +72,11 @@ type Owner struct {
 	Group *int64 `json:"group,omitempty"`
 }
 
-// User is the name of a pod and of the node that it mounts the claim on.
+// User is the name of a pod and of the node that it mounts the claim on, and its grace period in seconds.
 type User struct {
-	Pod  string `json:"pod"`
-	Node string `json:"node"`
+	Pod          string `json:"pod"`
+	Node         string `json:"node"`
+	GraceSeconds int64  `json:"graceSeconds,omitempty"`
 }
 
 // markOf returns the Mark in annotationMark of a volume, and whether the volume has a valid one.

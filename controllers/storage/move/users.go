@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -62,8 +63,8 @@ func (e *ends) deleted(pod *corev1.Pod, now time.Time) {
 }
 
 // of reports whether a deleted pod had a final phase. unseen is true if the watch has not reported the deletion within
-// endDelay after the first call for this pod, for example because this process did not run then.
-func (e *ends) of(pod types.UID, now time.Time) (reported, unseen bool) {
+// delay after the first call for this pod, for example because this process did not run then.
+func (e *ends) of(pod types.UID, now time.Time, delay time.Duration) (reported, unseen bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if last, ok := e.all[pod]; ok {
@@ -78,7 +79,7 @@ func (e *ends) of(pod types.UID, now time.Time) (reported, unseen bool) {
 		e.missed[pod] = now
 		return false, false
 	}
-	return false, now.Sub(since) >= endDelay
+	return false, now.Sub(since) >= delay
 }
 
 // handler returns an event handler that records deleted pods and enqueues the virtual volumes of pods with a scheduling
@@ -157,7 +158,7 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 		case hasEnded(pod), pod.Spec.NodeName == "" && isGated(pod):
 			continue
 		case pod.Spec.NodeName != "":
-			running[pod.UID] = User{Pod: pod.Name, Node: pod.Spec.NodeName}
+			running[pod.UID] = User{Pod: pod.Name, Node: pod.Spec.NodeName, GraceSeconds: graceSeconds(pod)}
 		}
 		if pod.DeletionTimestamp.IsZero() {
 			evicted = append(evicted, pod)
@@ -202,7 +203,7 @@ func (m *move) deletedPodEnded(ctx context.Context, uid types.UID, user User) (b
 	if m.progress.Source.ClusterName != "" {
 		return true, nil
 	}
-	reported, unseen := m.ends.of(uid, m.Clock.Now())
+	reported, unseen := m.ends.of(uid, m.Clock.Now(), endDelay+time.Duration(user.GraceSeconds)*time.Second)
 	if reported {
 		return true, nil
 	}
@@ -215,9 +216,15 @@ func (m *move) deletedPodEnded(ctx context.Context, uid types.UID, user User) (b
 	if node == nil || slices.ContainsFunc(node.Spec.Taints, outOfService) {
 		return true, nil
 	}
-	// The watch did not report the deletion because this process started later. The kubelet of a ready node has ended the
-	// pod since.
+	// The watch did not report the deletion because this process started later. The kubelet of a ready node ends a pod
+	// within its grace period, also one that was deleted by force.
 	return unseen && isReady(node), nil
+}
+
+// graceSeconds returns the time in seconds within which a kubelet ends the containers of a pod.
+func graceSeconds(pod *corev1.Pod) int64 {
+	grace := ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+	return max(grace, ptr.Deref(pod.DeletionGracePeriodSeconds, 0))
 }
 
 func isReady(node *corev1.Node) bool {
