@@ -35,6 +35,9 @@ func (m *move) lock(ctx context.Context) (outcome, error) {
 		return waitFor(fastInterval, "Waiting for claim %s.", m.names.source), err
 	}
 	if refersTo(source, m.key(claim.Name), claim.UID) {
+		if !source.DeletionTimestamp.IsZero() {
+			return giveUp("Volume %s is being deleted, and Kubernetes binds no other claim to it.", source.Name), nil
+		}
 		if err := m.bindTo(ctx, source, m.key(held.Name), held.UID, "", nil); err != nil {
 			return outcome{}, err
 		}
@@ -44,6 +47,9 @@ func (m *move) lock(ctx context.Context) (outcome, error) {
 		return giveUp("Another claim was bound to the source volume."), nil
 	}
 	if claim.Status.Phase != corev1.ClaimLost || held.Status.Phase != corev1.ClaimBound {
+		if m.late() {
+			return giveUp("Kubernetes did not bind volume %s to claim %s in time.", source.Name, held.Name), nil
+		}
 		return m.touchBoth(ctx, claim, held)
 	}
 	waiting, err := m.outside(ctx, source)

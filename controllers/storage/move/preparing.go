@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -223,11 +222,16 @@ func (m *move) targetPlace(ctx context.Context) (place, error) {
 	return place{clusterID: cluster.Spec.ClusterID, node: target.NodeName}, nil
 }
 
-// targetClaim returns the claim that the receiver mounts.
+// targetClaim returns the claim that the receiver mounts. It requests the larger of the claim's size and the source's
+// size.
 func (m *move) targetClaim(
 	claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume,
 ) *corev1.PersistentVolumeClaim {
 	created := m.moverClaim(m.target, claim, source)
+	requests := created.Spec.Resources.Requests
+	if size := claim.Spec.Resources.Requests.Storage(); size.Cmp(*requests.Storage()) > 0 {
+		requests[corev1.ResourceStorage] = *size
+	}
 	if class := m.spec.Target.StorageClassName; class != "" {
 		key := volume.AnnotationLocalStorageClass
 		if m.spec.Target.ClusterName != "" || !m.spec.Target.Local && m.progress.Source.ClusterID != "" {
@@ -238,22 +242,19 @@ func (m *move) targetClaim(
 	return created
 }
 
-// moverClaim returns a claim for a mover, without spec.volumeName. It has the class of the user's claim, and the larger
-// of the claim's size and the source's size.
+// moverClaim returns a claim for a mover, without spec.volumeName. It has the class of the user's claim, and the size
+// and the VolumeAttributesClass of the source: Kubernetes binds the source only to a claim that requests no more than
+// its capacity and names the same VolumeAttributesClass.
 func (m *move) moverClaim(
 	name string, claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume,
 ) *corev1.PersistentVolumeClaim {
-	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	if capacity, ok := source.Spec.Capacity[corev1.ResourceStorage]; ok && capacity.Cmp(size) > 0 {
-		size = capacity
-	}
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: m.objectMeta(name),
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: claim.Spec.AccessModes, StorageClassName: claim.Spec.StorageClassName,
-			VolumeMode: claim.Spec.VolumeMode,
+			VolumeMode: claim.Spec.VolumeMode, VolumeAttributesClassName: source.Spec.VolumeAttributesClassName,
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: map[corev1.ResourceName]resource.Quantity{corev1.ResourceStorage: size},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: *source.Spec.Capacity.Storage()},
 			},
 		},
 	}
