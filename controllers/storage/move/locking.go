@@ -30,6 +30,10 @@ func (m *move) lock(ctx context.Context) (outcome, error) {
 	if !m.same(claim) || source == nil {
 		return giveUp("The claim or its volume was deleted."), nil
 	}
+	// Without the annotation, new pods get no scheduling gate, and the claim cannot be replaced.
+	if err := m.annotateMoving(ctx, claim, m.progress.ID); err != nil {
+		return outcome{}, err
+	}
 	held, err := m.createClaim(ctx, m.moverClaim(m.names.source, claim, source))
 	if err != nil || held == nil {
 		return waitFor(fastInterval, "Waiting for claim %s.", m.names.source), err
@@ -63,6 +67,12 @@ func (m *move) lock(ctx context.Context) (outcome, error) {
 		return giveUp("%s", waiting), nil
 	}
 	return waitFor(fastInterval, "%s", waiting), nil
+}
+
+// isLocked reports whether a volume is bound to the sender's claim.
+func (m *move) isLocked(source *corev1.PersistentVolume) bool {
+	reference := source.Spec.ClaimRef
+	return reference != nil && reference.Name == m.names.source && reference.Namespace == m.volume.Namespace
 }
 
 // outside evicts pods that were bound to a node before the claim was Lost. It returns a sentence about the pods to wait

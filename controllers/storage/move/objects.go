@@ -69,7 +69,7 @@ func (r *Reconciler) touch(ctx context.Context, claim *corev1.PersistentVolumeCl
 }
 
 // annotateMoving sets the annotation that makes admission add a scheduling gate to new pods that mount the claim. An
-// empty id removes it.
+// empty id removes it. The change is also made in the claim that was passed.
 func (m *move) annotateMoving(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) error {
 	if claim.Annotations[volume.AnnotationMoving] == id {
 		return nil
@@ -84,6 +84,7 @@ func (m *move) annotateMoving(ctx context.Context, claim *corev1.PersistentVolum
 	if _, err := kit.Commit(ctx, m.Client, claim, wanted); err != nil {
 		return fmt.Errorf("annotating claim %s: %w", claim.Name, err)
 	}
+	claim.Annotations = wanted.Annotations
 	return nil
 }
 

@@ -229,7 +229,7 @@ func (m *move) overdue(err error) bool {
 	case v1alpha1.MoveQuiescing, v1alpha1.MoveLocking:
 		return m.late()
 	case v1alpha1.MovePreparing, v1alpha1.MoveFinalCopy:
-		return remote.Refused(err) && m.Clock.Since(m.progress.PhaseTime.Time) > moverTimeout
+		return remote.Refused(err) && m.timedOut()
 	}
 	return false
 }

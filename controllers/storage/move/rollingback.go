@@ -110,8 +110,7 @@ func (m *move) restoreSource(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	locked := source != nil && source.Spec.ClaimRef != nil && source.Spec.ClaimRef.Name == m.names.source &&
-		source.Spec.ClaimRef.Namespace == m.volume.Namespace
+	locked := source != nil && m.isLocked(source)
 	if locked && claim != nil && claim.DeletionTimestamp.IsZero() {
 		uid := claim.UID
 		if uid != m.progress.ClaimUID {

@@ -58,12 +58,12 @@ func (m *move) switchOver(ctx context.Context) (outcome, error) {
 
 // reserveTarget sets the claimRef of the target volume to the name of the user's claim, and records in annotationMark
 // the claim to create. It waits until the movers are deleted and no pod uses the source; until then, a deleted claim or
-// a passed moverTimeout rolls the move back.
+// a passed moverTimeout rolls the move back, because pods that mount the claim cannot start.
 func (m *move) reserveTarget(
 	ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim,
 ) (outcome, error) {
 	if sender, receiver, err := m.removeMovers(ctx); err != nil || !sender || !receiver {
-		if m.progress.PhaseTime != nil && m.Clock.Since(m.progress.PhaseTime.Time) > moverTimeout {
+		if m.timedOut() {
 			return giveUp("The movers did not end within %s.", moverTimeout), err
 		}
 		return waitFor(fastInterval, "Waiting until the movers are deleted."), err
@@ -75,11 +75,17 @@ func (m *move) reserveTarget(
 	if !m.same(claim) || source == nil {
 		return giveUp("The claim or its volume was deleted."), nil
 	}
+	if err := m.annotateMoving(ctx, claim, m.progress.ID); err != nil {
+		return m.unlessTimedOut(err)
+	}
 	waiting, err := m.outside(ctx, source)
 	if err != nil {
-		return outcome{}, err
+		return m.unlessTimedOut(err)
 	}
 	if waiting != "" {
+		if m.timedOut() {
+			return giveUp("%s", waiting), nil
+		}
 		return waitFor(fastInterval, "%s", waiting), nil
 	}
 	return waitFor(stepDelay, "Switching to the target."), m.bindTo(ctx, target, m.key(claim.Name), "",
@@ -89,12 +95,32 @@ func (m *move) reserveTarget(
 		})
 }
 
+// timedOut reports whether the current phase has taken longer than moverTimeout.
+func (m *move) timedOut() bool {
+	return m.progress.PhaseTime != nil && m.Clock.Since(m.progress.PhaseTime.Time) > moverTimeout
+}
+
+// unlessTimedOut returns an error, so that the request is retried. After moverTimeout, it returns the outcome that rolls
+// the move back instead, unless the error is a conflict.
+func (m *move) unlessTimedOut(err error) (outcome, error) {
+	if apierrors.IsConflict(err) || !m.timedOut() {
+		return outcome{}, err
+	}
+	return giveUp("The deadline has passed, and a request still fails: %s.", err), nil
+}
+
 // deleteClaim deletes the user's claim, which names the source. It evicts pods that still mount the claim, and
 // then removes the finalizer protection, because pods that mounted the claim and have ended would prevent the
 // deletion.
 func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (outcome, error) {
 	if claim.DeletionTimestamp.IsZero() {
-		return waitFor(stepDelay, "Waiting until the claim is deleted."), kit.Delete(ctx, m.Client, claim)
+		if err := m.annotateMoving(ctx, claim, m.progress.ID); err != nil {
+			return m.unlessTimedOut(err)
+		}
+		if err := kit.Delete(ctx, m.Client, claim); err != nil {
+			return m.unlessTimedOut(err)
+		}
+		return waitFor(stepDelay, "Waiting until the claim is deleted."), nil
 	}
 	pods, err := m.users(ctx)
 	if err != nil {

@@ -137,7 +137,8 @@ func (m *move) mounting(ctx context.Context, claim string) ([]corev1.Pod, error)
 
 // drain evicts the pods that mount the claim. It returns the names of the pods that may still use the claim, sorted,
 // each with the reason in parentheses if its eviction or its end is delayed. Pods with a scheduling gate and pods that
-// have ended do not use it. A deleted pod has ended only if it had a final phase, or its node cannot run it any more.
+// have ended do not use it, and neither do pods without a node while the source is bound to the sender's claim: kubelets
+// do not mount it for them. A deleted pod has ended only if it had a final phase, or its node cannot run it any more.
 func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]string, error) {
 	pods, err := m.users(ctx)
 	if err != nil {
@@ -147,6 +148,7 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 	if !ok {
 		return nil, fmt.Errorf("reading volume %s: it has no annotation %s any more", source.Name, annotationMark)
 	}
+	locked := m.isLocked(source)
 	present := map[types.UID]bool{}
 	running := map[types.UID]User{}
 	var evicted []*corev1.Pod
@@ -160,9 +162,10 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 		case pod.Spec.NodeName != "":
 			running[pod.UID] = User{Pod: pod.Name, Node: pod.Spec.NodeName, GraceSeconds: graceSeconds(pod)}
 		}
-		if pod.DeletionTimestamp.IsZero() {
+		switch {
+		case pod.DeletionTimestamp.IsZero():
 			evicted = append(evicted, pod)
-		} else {
+		case pod.Spec.NodeName != "" || !locked:
 			left = append(left, pod.Name)
 		}
 	}
@@ -191,7 +194,9 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 		if err != nil {
 			return nil, err
 		}
-		left = append(left, pod.Name+reason)
+		if pod.Spec.NodeName != "" || !locked {
+			left = append(left, pod.Name+reason)
+		}
 	}
 	slices.Sort(left)
 	return left, nil
