@@ -25,6 +25,9 @@ import (
 // source volume, the other to the target volume.
 const additionalClaims = 2
 
+// one is the quantity of a single object.
+var one = resource.NewQuantity(1, resource.DecimalSI)
+
 // movers is the number of pods of a move that run at the same time, one at each end.
 const movers = 2
 
@@ -109,10 +112,20 @@ func (r Request) offloaded(cluster string) field.ErrorList {
 		"kubectl get namespaceoffloading offloading -o yaml reports why")}
 }
 
+// attributes returns an error if the claim has a VolumeAttributesClass and the target is on a provider.
+func (r Request) attributes(target end) field.ErrorList {
+	class := ptr.Deref(r.Claim.Spec.VolumeAttributesClassName, "")
+	if target.provider == nil || class == "" {
+		return nil
+	}
+	return field.ErrorList{invalid(r.targetPath(), target.name(), "the claim has volumeAttributesClassName %s, which is not "+
+		"supported on a provider; move the claim within this cluster only", class)}
+}
+
 // room returns an error unless the storage that the target provider offers for a usable virtual node has room for the
-// volume: it permits claims, its requests.storage is at least the size of the volume and of all virtual volumes that
-// the provider already stores, and its limit for the target's StorageClass at least the size of the volume. The
-// actual usage can be higher, because the provider may store other claims of the local cluster.
+// volume in addition to all virtual volumes that the provider already stores: in the number of claims, in
+// requests.storage, and in the limit for the target's StorageClass. The actual usage can be higher, because the provider
+// may store other claims of the local cluster.
 func (r Request) room(target end) field.ErrorList {
 	if target.provider == nil {
 		return nil
@@ -132,21 +145,25 @@ func (r Request) room(target end) field.ErrorList {
 }
 
 func (r Request) roomAt(virtualNode *v1alpha1.VirtualNode, target end, size resource.Quantity) *field.Error {
-	offered, name := virtualNode.Status.Storage, target.name()
-	if claims, limited := offered[corev1.ResourcePersistentVolumeClaims]; limited && claims.Sign() <= 0 {
-		return invalid(r.targetPath(), name, "the cluster offers no PersistentVolumeClaims; "+
-			"have its administrator offer some")
+	offered, stored, name := virtualNode.Status.Storage, r.Stored[target.name()], target.name()
+	// exceeded returns the limit of a resource and the usage with the volume, and whether the usage is greater.
+	exceeded := func(key corev1.ResourceName, added resource.Quantity) (limit, used resource.Quantity, greater bool) {
+		limit, limited := offered[key]
+		used = stored[key]
+		used.Add(added)
+		return limit, used, limited && used.Cmp(limit) > 0
 	}
-	stored := r.Stored[name]
-	stored.Add(size)
-	if quota, limited := offered[corev1.ResourceRequestsStorage]; limited && quota.Cmp(stored) < 0 {
+	if limit, used, greater := exceeded(corev1.ResourcePersistentVolumeClaims, *one); greater {
+		return invalid(r.targetPath(), name, "the cluster offers %s PersistentVolumeClaims, and %s would be used; "+
+			"delete or move volumes of the cluster, or have its administrator offer more", &limit, &used)
+	}
+	if limit, used, greater := exceeded(corev1.ResourceRequestsStorage, size); greater {
 		return invalid(r.targetPath(), name, "the cluster offers %s of storage, and %s would be used with the %s of the "+
-			"volume; delete or move volumes of the cluster, or have its administrator offer more", &quota, &stored, &size)
+			"volume; delete or move volumes of the cluster, or have its administrator offer more", &limit, &used, &size)
 	}
-	key := corev1.ResourceName(target.class + classSuffix + string(corev1.ResourceRequestsStorage))
-	if quota, limited := offered[key]; limited && quota.Cmp(size) < 0 {
-		return invalid(r.targetPath(), name, "the cluster offers %s of class %s, and the volume has %s; "+
-			"request another class", &quota, target.class, &size)
+	if limit, used, greater := exceeded(v1alpha1.ClassStorage(target.class), size); greater {
+		return invalid(r.targetPath(), name, "the cluster offers %s of class %s, and %s would be used with the %s of the "+
+			"volume; request another class", &limit, target.class, &used, &size)
 	}
 	return nil
 }
@@ -156,7 +173,7 @@ func (r Request) roomAt(virtualNode *v1alpha1.VirtualNode, target end, size reso
 const classSuffix = ".storageclass.storage.k8s.io/"
 
 // quotas returns an error for each ResourceQuota of the namespace that does not permit the additional
-// claims and pods of the move.
+// claims, pods, Secret and Service of the move.
 func (r Request) quotas() field.ErrorList {
 	storage := resource.Quantity{}
 	for range additionalClaims {
@@ -180,6 +197,10 @@ func (r Request) quotas() field.ErrorList {
 		"count/pods":                                                               pods,
 		corev1.ResourceCPU:                                                         cpu,
 		corev1.ResourceRequestsCPU:                                                 cpu,
+		corev1.ResourceSecrets:                                                     *one,
+		"count/secrets":                                                            *one,
+		corev1.ResourceServices:                                                    *one,
+		"count/services":                                                           *one,
 		corev1.ResourceMemory:                                                      memory,
 		corev1.ResourceRequestsMemory:                                              memory,
 	}

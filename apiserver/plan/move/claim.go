@@ -46,6 +46,9 @@ func (r Request) claim() field.ErrorList {
 		return r.refuse("the claim is %s; wait until a pod uses it and it is Bound", claim.Status.Phase)
 	case r.PersistentVolume == nil:
 		return r.refuse("its PersistentVolume %s does not exist", claim.Spec.VolumeName)
+	case r.PersistentVolume.DeletionTimestamp != nil:
+		return r.refuse("its PersistentVolume %s is being deleted; restore the data into another claim",
+			r.PersistentVolume.Name)
 	case r.PersistentVolume.Spec.ClaimRef == nil || r.PersistentVolume.Spec.ClaimRef.UID != claim.UID:
 		return r.refuse("its PersistentVolume %s is bound to another claim; wait until that is resolved",
 			r.PersistentVolume.Name)

@@ -52,9 +52,9 @@ type Request struct {
 	Providers []placement.Provider
 	// Nodes are all Nodes of the local cluster, including virtual nodes.
 	Nodes []*corev1.Node
-	// Stored is the total capacity of the virtual volumes that a provider stores, by the name of its
-	// ForeignCluster.
-	Stored map[string]resource.Quantity
+	// Stored is the usage of a provider's storage by the virtual volumes that it stores, by the name of its
+	// ForeignCluster: persistentvolumeclaims, requests.storage, and the storage of each StorageClass.
+	Stored map[string]corev1.ResourceList
 }
 
 // end is the source or the target of a move.
@@ -102,6 +102,7 @@ func (r Request) Plan() (*v1alpha1.MovePlan, field.ErrorList) {
 	}
 	errs = append(errs, r.networking(source, target)...)
 	errs = append(errs, r.placement(target)...)
+	errs = append(errs, r.attributes(target)...)
 	errs = append(errs, r.room(target)...)
 	errs = append(errs, r.mountedBy(target)...)
 	if len(errs) > 0 {

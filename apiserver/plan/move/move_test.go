@@ -196,6 +196,14 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 	}{
 		{"accepted", func(*Request) {}, "", ""},
 		{"a claim that no pod mounts", func(r *Request) { r.Pods = nil }, "", ""},
+		{"a volume that is being deleted", func(r *Request) { r.PersistentVolume.DeletionTimestamp = &now }, name,
+			"pv-1 is being deleted"},
+		{"a VolumeAttributesClass to a provider",
+			func(r *Request) { r.Claim.Spec.VolumeAttributesClassName = ptr.To("gold") }, cluster, "volumeAttributesClassName"},
+		{"a VolumeAttributesClass within this cluster", func(r *Request) {
+			r.Spec.Target = v1alpha1.MoveTarget{Local: true, NodeName: "worker-2"}
+			r.Claim.Spec.VolumeAttributesClassName = ptr.To("gold")
+		}, "", ""},
 		{"back to this cluster", local, "", ""},
 		{"between two providers", func(r *Request) { stored(r); r.Spec.Target.ClusterName = "turin" }, "", ""},
 		{"to another class of the same provider",
@@ -330,15 +338,34 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 			r.Providers[0].VirtualNodes[0].Status.Storage[corev1.ResourceRequestsStorage] = resource.MustParse("3Gi")
 		}, cluster, "offers 3Gi"},
 		{"a volume larger than what is left", func(r *Request) {
-			r.Stored = map[string]resource.Quantity{"milan": resource.MustParse("7Gi")}
+			r.Stored = map[string]corev1.ResourceList{"milan": {corev1.ResourceRequestsStorage: resource.MustParse("7Gi")}}
 		}, cluster, "11Gi would be used"},
 		{"a volume larger than the class", func(r *Request) {
 			offered := r.Providers[0].VirtualNodes[0].Status.Storage
 			offered["fast.storageclass.storage.k8s.io/requests.storage"] = resource.MustParse("1Gi")
 		}, cluster, "request another class"},
+		{"a volume larger than what is left of the class", func(r *Request) {
+			offered := r.Providers[0].VirtualNodes[0].Status.Storage
+			offered["fast.storageclass.storage.k8s.io/requests.storage"] = resource.MustParse("5Gi")
+			r.Stored = map[string]corev1.ResourceList{"milan": {
+				"fast.storageclass.storage.k8s.io/requests.storage": resource.MustParse("2Gi"),
+			}}
+		}, cluster, "6Gi would be used"},
+		{"what is left of another class", func(r *Request) {
+			offered := r.Providers[0].VirtualNodes[0].Status.Storage
+			offered["slow.storageclass.storage.k8s.io/requests.storage"] = resource.MustParse("1Gi")
+		}, "", ""},
 		{"no claims", func(r *Request) {
 			r.Providers[0].VirtualNodes[0].Status.Storage[corev1.ResourcePersistentVolumeClaims] = resource.MustParse("0")
-		}, cluster, "no PersistentVolumeClaim"},
+		}, cluster, "offers 0 PersistentVolumeClaims"},
+		{"more claims than the offer", func(r *Request) {
+			r.Providers[0].VirtualNodes[0].Status.Storage[corev1.ResourcePersistentVolumeClaims] = resource.MustParse("2")
+			r.Stored = map[string]corev1.ResourceList{"milan": {corev1.ResourcePersistentVolumeClaims: resource.MustParse("2")}}
+		}, cluster, "offers 2 PersistentVolumeClaims"},
+		{"as many claims as the offer", func(r *Request) {
+			r.Providers[0].VirtualNodes[0].Status.Storage[corev1.ResourcePersistentVolumeClaims] = resource.MustParse("2")
+			r.Stored = map[string]corev1.ResourceList{"milan": {corev1.ResourcePersistentVolumeClaims: resource.MustParse("1")}}
+		}, "", ""},
 		{"no quota", func(r *Request) { r.Providers[0].VirtualNodes[0].Status.Storage = nil }, "", ""},
 
 		{"storage of the namespace", quota(corev1.ResourceRequestsStorage, "10Gi", "4Gi"), namespace, "limits does not permit the move"},
@@ -351,6 +378,11 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		{"memory of the namespace", quota(corev1.ResourceMemory, "1Gi", "1000Mi"), namespace, "128Mi more are needed"},
 		{"enough memory of the namespace", quota(corev1.ResourceMemory, "1Gi", "500Mi"), "", ""},
 		{"pods of the namespace", quota(corev1.ResourcePods, "2", "1"), namespace, "pods"},
+		{"Secrets of the namespace", quota(corev1.ResourceSecrets, "3", "3"), namespace, "secrets"},
+		{"counted Secrets of the namespace", quota("count/secrets", "3", "3"), namespace, "count/secrets"},
+		{"enough Secrets of the namespace", quota(corev1.ResourceSecrets, "3", "2"), "", ""},
+		{"Services of the namespace", quota(corev1.ResourceServices, "1", "1"), namespace, "services"},
+		{"counted Services of the namespace", quota("count/services", "1", "1"), namespace, "count/services"},
 
 		{"a pod without a controller", func(r *Request) { r.Pods[0].OwnerReferences = nil }, name, "pod db-0"},
 		{"a pod of the last move", func(r *Request) {

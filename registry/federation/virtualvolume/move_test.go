@@ -97,6 +97,20 @@ func newCluster(t *testing.T) *testCluster {
 	return &testCluster{MoveREST: NewMoveREST(volumes, plans), volumes: volumes, kube: kube}
 }
 
+// offers limits a resource that milan offers. milan stores another claim of 3Gi in class fast.
+func (c *testCluster) offers(name corev1.ResourceName, limit string) {
+	nodes, _ := c.plans.VirtualNodes.List(context.Background(), nil)
+	nodes.(*federation.VirtualNodeList).Items[0].Status.Storage = corev1.ResourceList{name: resource.MustParse(limit)}
+	c.plans.VirtualNodes = subresourcetest.List(func() runtime.Object { return nodes })
+	c.plans.Volumes = subresourcetest.List(func() runtime.Object {
+		return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{{
+			ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "shop"},
+			Status: federation.VirtualVolumeStatus{Capacity: ptr.To(resource.MustParse("3Gi")),
+				Location: &federation.VolumeLocation{ClusterName: "milan", StorageClassName: "fast"}},
+		}}}
+	})
+}
+
 func inShop(t *testing.T) context.Context {
 	return genericapirequest.WithNamespace(t.Context(), "shop")
 }
@@ -252,6 +266,15 @@ func TestRefusedMovesWriteNothing(t *testing.T) {
 		{"a claim that is gone", func(c *testCluster) {
 			_ = c.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "shop", "data-db-0")
 		}, "", toMilan(), http.StatusUnprocessableEntity, "no PersistentVolumeClaim"},
+		{"a claim more than the provider offers", func(c *testCluster) {
+			c.offers(corev1.ResourcePersistentVolumeClaims, "1")
+		}, "", toMilan(), http.StatusUnprocessableEntity, "offers 1 PersistentVolumeClaims, and 2 would be used"},
+		{"more storage than the provider offers", func(c *testCluster) {
+			c.offers(corev1.ResourceRequestsStorage, "3Gi")
+		}, "", toMilan(), http.StatusUnprocessableEntity, "offers 3Gi of storage, and 4Gi would be used"},
+		{"more storage of the class than the provider offers", func(c *testCluster) {
+			c.offers(v1alpha1.ClassStorage("fast"), "3Gi")
+		}, "", toMilan(), http.StatusUnprocessableEntity, "offers 3Gi of class fast, and 4Gi would be used"},
 		{"objects that cannot be read", func(c *testCluster) {
 			c.kube.PrependReactor("list", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, errors.New("the API server is busy")

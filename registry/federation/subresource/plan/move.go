@@ -7,12 +7,14 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -128,22 +130,32 @@ func (r Reader) offloading(ctx context.Context, namespace string) (*v1alpha1.Nam
 	return nil, nil
 }
 
-// stored returns the total capacity of the VirtualVolumes whose data a provider stores, by the name of the provider's
-// ForeignCluster.
-func (r Reader) stored(ctx context.Context) (map[string]resource.Quantity, error) {
+// stored returns the usage of each provider's storage by the VirtualVolumes whose data it stores, by the name of the
+// provider's ForeignCluster: the number of claims, and their capacity in total and by StorageClass of the provider.
+func (r Reader) stored(ctx context.Context) (map[string]corev1.ResourceList, error) {
 	volumes, err := r.volumes(ctx, metav1.NamespaceAll)
 	if err != nil {
 		return nil, err
 	}
-	stored := map[string]resource.Quantity{}
+	stored := map[string]corev1.ResourceList{}
 	for i := range volumes {
-		at, capacity := volumes[i].Status.Location, volumes[i].Status.Capacity
-		if at == nil || at.ClusterName == "" || capacity == nil {
+		at := volumes[i].Status.Location
+		if at == nil || at.ClusterName == "" {
 			continue
 		}
-		total := stored[at.ClusterName]
-		total.Add(*capacity)
-		stored[at.ClusterName] = total
+		capacity := ptr.Deref(volumes[i].Status.Capacity, resource.Quantity{})
+		if stored[at.ClusterName] == nil {
+			stored[at.ClusterName] = corev1.ResourceList{}
+		}
+		for name, added := range map[corev1.ResourceName]resource.Quantity{
+			corev1.ResourcePersistentVolumeClaims:      *resource.NewQuantity(1, resource.DecimalSI),
+			corev1.ResourceRequestsStorage:             capacity,
+			v1alpha1.ClassStorage(at.StorageClassName): capacity,
+		} {
+			total := stored[at.ClusterName][name]
+			total.Add(added)
+			stored[at.ClusterName][name] = total
+		}
 	}
 	return stored, nil
 }
