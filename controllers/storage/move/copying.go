@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/storage/mover"
 )
 
@@ -32,7 +34,7 @@ func (m *move) copy(ctx context.Context) (outcome, error) {
 	if _, err := m.keepReceiver(ctx, mark); err != nil {
 		return outcome{}, err
 	}
-	at, err := m.sourcePlace(ctx)
+	at, nodes, err := m.sourcePlace(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -46,6 +48,10 @@ func (m *move) copy(ctx context.Context) (outcome, error) {
 	if report, reported := result(sender); reported {
 		m.record(report)
 		return giveUp("%s", failure(report)), nil
+	}
+	if at.clusterID == "" && isLeftBehind(sender, claim, nodes) {
+		return waitFor(pollInterval, "Waiting for pod %s, which follows the pods that mount the claim to node %s.",
+			m.sender, at.node), kit.Delete(ctx, m.Client, sender)
 	}
 	m.follow(ctx)
 	if isPodReady(sender) {
@@ -76,15 +82,19 @@ func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, err
 }
 
 // sourcePlace returns where a sender runs while pods use the source: in this cluster on the node of one of these pods,
-// and on a provider preferably on the node of one of their remote pods.
-func (m *move) sourcePlace(ctx context.Context) (place, error) {
-	at := place{clusterID: m.progress.Source.ClusterID}
+// and on a provider preferably on the node of one of their remote pods. It also returns the nodes of these pods.
+func (m *move) sourcePlace(ctx context.Context) (at place, nodes []string, err error) {
+	at.clusterID = m.progress.Source.ClusterID
 	pods, err := m.users(ctx)
 	if err != nil {
-		return at, err
+		return at, nil, err
 	}
 	for i := range pods {
 		if pods[i].Spec.NodeName == "" || hasEnded(&pods[i]) {
+			continue
+		}
+		nodes = append(nodes, pods[i].Spec.NodeName)
+		if len(nodes) > 1 {
 			continue
 		}
 		if at.clusterID == "" {
@@ -92,9 +102,17 @@ func (m *move) sourcePlace(ctx context.Context) (place, error) {
 		} else {
 			at.near = pods[i].Labels
 		}
-		break
 	}
-	return at, nil
+	return at, nodes, nil
+}
+
+// isLeftBehind reports whether the pods that mount the claim, which has no access mode for several nodes, run on these
+// other nodes than the sender. The sender then keeps the volume attached to its node, and the pods cannot start.
+func isLeftBehind(sender *corev1.Pod, claim *corev1.PersistentVolumeClaim, nodes []string) bool {
+	return sender.Spec.NodeName != "" && len(nodes) > 0 && !slices.Contains(nodes, sender.Spec.NodeName) &&
+		!slices.ContainsFunc(claim.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
+			return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany
+		})
 }
 
 // keepReceiver ensures that the receiver exists, and returns it; nil while it is being created.
