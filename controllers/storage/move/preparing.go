@@ -5,6 +5,7 @@ package move
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,10 @@ const (
 	restrictedLevel  = "restricted"
 )
 
+// errDetached is returned if the claimRef of a volume does not refer to the claim that is bound to the volume. Such a
+// volume is being released, for example because its provider is no longer selected.
+var errDetached = errors.New("its claimRef does not refer to the claim")
+
 // prepare sets annotationMark of the source volume and its reclaim policy Retain, and starts the receiver, on whose
 // node the target volume is created.
 func (m *move) prepare(ctx context.Context) (outcome, error) {
@@ -40,6 +45,9 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 	source, mark, err := m.markSource(ctx, claim)
 	if apierrors.IsNotFound(err) {
 		return giveUp("The claim's volume %s was deleted.", claim.Spec.VolumeName), nil
+	}
+	if errors.Is(err, errDetached) {
+		return giveUp("The claim's volume %s is not bound to the claim any more.", claim.Spec.VolumeName), nil
 	}
 	if err != nil {
 		return outcome{}, err
@@ -64,6 +72,8 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 	}
 	target, err := m.markTarget(ctx, mark)
 	switch {
+	case errors.Is(err, errDetached):
+		return giveUp("The volume of claim %s was deleted or detached from the claim.", m.target), nil
 	case err != nil:
 		return outcome{}, err
 	case target == nil:
@@ -92,13 +102,17 @@ func (m *move) createTarget(
 }
 
 // markSource sets annotationMark of the source volume, and its reclaim policy to Retain. It returns a nil Mark if the
-// namespace forbids root and the owner of the files is unknown.
+// namespace forbids root and the owner of the files is unknown. It fails with errDetached if the volume does not refer
+// to the claim.
 func (m *move) markSource(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim,
 ) (*corev1.PersistentVolume, *Mark, error) {
 	source := &corev1.PersistentVolume{}
 	if err := m.Live.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, source); err != nil {
 		return nil, nil, fmt.Errorf("reading the source volume: %w", err)
+	}
+	if !refersTo(source, m.key(claim.Name), claim.UID) {
+		return nil, nil, fmt.Errorf("reading volume %s: %w", source.Name, errDetached)
 	}
 	if mark, ok := markOf(source); ok && mark.ID == m.progress.ID {
 		return source, mark, nil
@@ -177,17 +191,21 @@ func ownerOf(spec *corev1.PodSpec) *Owner {
 }
 
 // keep sets the reclaim policy of a volume to Retain, and records the earlier one in the annotation
-// volume.AnnotationReclaimPolicy.
+// volume.AnnotationReclaimPolicy, unless the volume has that annotation already.
 func keep(pv *corev1.PersistentVolume) {
 	if policy := pv.Spec.PersistentVolumeReclaimPolicy; policy != corev1.PersistentVolumeReclaimRetain {
-		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
+		if pv.Annotations[volume.AnnotationReclaimPolicy] == "" {
+			metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
+		}
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	}
 }
 
-// unmark removes annotationMark from pv, and restores the reclaim policy in mark, from before the move.
+// unmark removes annotationMark from pv, and restores the reclaim policy in mark, from before the move. A policy in the
+// annotation volume.AnnotationReclaimPolicy that was set during the move remains.
 func unmark(pv *corev1.PersistentVolume, mark *Mark) {
-	if mark.Policy != corev1.PersistentVolumeReclaimRetain && mark.Policy != "" {
+	current := corev1.PersistentVolumeReclaimPolicy(pv.Annotations[volume.AnnotationReclaimPolicy])
+	if mark.Policy != corev1.PersistentVolumeReclaimRetain && mark.Policy != "" && current == mark.Policy {
 		pv.Spec.PersistentVolumeReclaimPolicy = mark.Policy
 		delete(pv.Annotations, volume.AnnotationReclaimPolicy)
 	}
@@ -261,15 +279,22 @@ func (m *move) moverClaim(
 }
 
 // markTarget sets annotationMark of the target volume, and its reclaim policy to Retain. It returns the target volume,
-// or nil while the receiver's claim is not bound.
+// or nil while the receiver's claim is not bound. It fails with errDetached if the target volume was deleted or does not
+// refer to the receiver's claim.
 func (m *move) markTarget(ctx context.Context, sourceMark *Mark) (*corev1.PersistentVolume, error) {
 	claim, err := m.claimNamed(ctx, m.target)
+	if err == nil && claim != nil && claim.Status.Phase == corev1.ClaimLost {
+		return nil, fmt.Errorf("reading claim %s, which is Lost: %w", claim.Name, errDetached)
+	}
 	if err != nil || claim == nil || claim.Status.Phase != corev1.ClaimBound {
 		return nil, err
 	}
 	target, err := m.persistentVolume(ctx, claim.Spec.VolumeName)
 	if err != nil || target == nil {
 		return nil, err
+	}
+	if !refersTo(target, m.key(claim.Name), claim.UID) || !target.DeletionTimestamp.IsZero() {
+		return nil, fmt.Errorf("reading volume %s: %w", target.Name, errDetached)
 	}
 	if m.progress.Target, err = m.location(ctx, target); err != nil {
 		return nil, err
