@@ -97,7 +97,8 @@ func (r *Reconciler) releasing(ctx context.Context, offloading *v1alpha1.Namespa
 	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain,
 		offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadDelete:
 		condition.Reason, remedy = ReasonVolumesReleasing,
-			" The PersistentVolumes are being deleted, and the claims become Lost: see the events of the claims."
+			" The PersistentVolumes are being deleted, and the claims become Lost: see the events of the claims. "+
+				"A volume that a move uses is kept until the move has ended."
 	default:
 		condition.Reason, remedy = ReasonVolumesRemain,
 			" Move or delete the claims, delete the PersistentVolumes without claims, "+

@@ -61,7 +61,8 @@ func (u *Unoffloader) stored(ctx context.Context, namespace, cluster string) ([]
 
 // Release starts to move data from the provider to this cluster, deletes it, retains it or does nothing, as
 // spec.volumes.onUnoffload selects. It must be called again until Held returns nothing. Unless the policy is Refuse, it
-// deletes the PersistentVolumes of retained volumes, and the provider retains their data.
+// deletes the PersistentVolumes of retained volumes, and the provider retains their data. It does not change the source
+// and the target volume of a move before the move has ended.
 func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error {
 	volumes, err := u.stored(ctx, offloading.Namespace, cluster)
 	if err != nil {
@@ -71,7 +72,7 @@ func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.Namespac
 	for i := range volumes {
 		pv := &volumes[i]
 		switch policy := offloading.Spec.Volumes.OnUnoffload; {
-		case policy == "", policy == v1alpha1.UnoffloadRefuse:
+		case policy == "", policy == v1alpha1.UnoffloadRefuse, heldByMove(pv):
 		case kept(pv):
 			err = kit.Delete(ctx, u.Client, pv)
 		case policy == v1alpha1.UnoffloadMove:

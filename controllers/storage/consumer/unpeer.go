@@ -49,7 +49,8 @@ func (u *Unoffloader) StoredBy(
 }
 
 // ReleaseAll starts to move or to delete the data on a provider of all volumes for which this policy applies. It does
-// nothing for other policies than Move and Delete.
+// nothing for other policies than Move and Delete, and it does not change the source and the target volume of a move
+// before the move has ended.
 func (u *Unoffloader) ReleaseAll(
 	ctx context.Context, provider *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy,
 ) error {
@@ -64,7 +65,7 @@ func (u *Unoffloader) ReleaseAll(
 	u.obstacles.reset("", provider.Name)
 	for i := range volumes {
 		pv := &volumes[i]
-		if kept(pv) || policyOf(pv, policies) != policy {
+		if kept(pv) || heldByMove(pv) || policyOf(pv, policies) != policy {
 			continue
 		}
 		switch policy {

@@ -12,10 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
 )
 
 func describedVolume() *v1alpha1.VirtualVolume {
@@ -80,6 +82,60 @@ func TestUnpeeringReleasesWhatTheOwnersOfDataSelected(t *testing.T) {
 				t.Errorf("the volume names claim %s", pv.Spec.ClaimRef.UID)
 			}
 		})
+	}
+}
+
+func TestVolumeOfAMoveIsReleasedOnlyAfterTheMove(t *testing.T) {
+	ofClaim := func(name string, uid types.UID) func(*corev1.PersistentVolume) {
+		return func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = name, uid }
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*corev1.PersistentVolume)
+	}{
+		{"source during the copy", ofClaim("data-db-0", claimUID)},
+		{"locked source", ofClaim("move-m-source", "uid-of-source")},
+		{"target during the copy", ofClaim("move-m-target", "uid-of-target")},
+		{"target without a claim", ofClaim("data-db-0", "")},
+		{"source that an earlier version detached", ofClaim("data-db-0", "uid-of-volume")},
+		{"released source", func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased }},
+	} {
+		for _, policy := range []v1alpha1.UnoffloadPolicy{
+			v1alpha1.UnoffloadMove, v1alpha1.UnoffloadRetain, v1alpha1.UnoffloadDelete,
+		} {
+			t.Run(test.name+", "+string(policy), func(t *testing.T) {
+				pv := stored("a", "ssd", "1Gi")
+				pv.Annotations[volume.LabelMove] = `{"id":"m"}`
+				test.change(pv)
+				w := newWorld(t, withMilan(virtual(), userClaim(bound("a")), pv, describedVolume(), offloadedWith(policy))...)
+				before := get(w, "", "a", &corev1.PersistentVolume{})
+				u, milan := &Unoffloader{Config: w.Config}, get(w, "", "milan", &v1alpha1.ForeignCluster{})
+				for range 2 {
+					if err := u.Release(t.Context(), offloadedWith(policy), "milan"); err != nil {
+						t.Fatal(err)
+					}
+					if err := u.ReleaseAll(t.Context(), milan, policy); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if diff := cmp.Diff(before, get(w, "", "a", &corev1.PersistentVolume{})); diff != "" || len(w.writes()) > 0 {
+					t.Errorf("writes %v; the volume (-before +after):\n%s", w.writes(), diff)
+				}
+				if held, err := u.Held(t.Context(), "shop", "milan"); err != nil || len(held) != 1 {
+					t.Errorf("held %v, %v", held, err)
+				}
+				change(w, "", "a", &corev1.PersistentVolume{}, func(pv *corev1.PersistentVolume) {
+					delete(pv.Annotations, volume.LabelMove)
+					pv.Spec.ClaimRef, pv.Status.Phase = claimReference(userClaim()), corev1.VolumeBound
+				})
+				if err := u.Release(t.Context(), offloadedWith(policy), "milan"); err != nil {
+					t.Fatal(err)
+				}
+				if len(w.writes()) != 1 {
+					t.Errorf("writes after the move: %v", w.writes())
+				}
+			})
+		}
 	}
 }
 
