@@ -26,6 +26,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/storage/move"
 )
 
 // Names of the controllers, as in the flag --controllers.
@@ -241,15 +242,19 @@ func claimsOfPod(_ context.Context, object client.Object) []reconcile.Request {
 	return requests
 }
 
-// claimOf returns a request for the claim that a volume's claimRef names.
+// claimOf returns requests for the claim that a volume's claimRef names, and for the claim whose data a move copies from
+// or to the volume.
 func claimOf(_ context.Context, object client.Object) []reconcile.Request {
-	reference := object.(*corev1.PersistentVolume).Spec.ClaimRef
-	if reference == nil {
-		return nil
+	var requests []reconcile.Request
+	if reference := object.(*corev1.PersistentVolume).Spec.ClaimRef; reference != nil {
+		requests = append(requests, reconcile.Request{
+			NamespacedName: types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name},
+		})
 	}
-	return []reconcile.Request{{
-		NamespacedName: types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name},
-	}}
+	if claim, marked := move.ClaimOf(object); marked {
+		requests = append(requests, reconcile.Request{NamespacedName: claim})
+	}
+	return requests
 }
 
 // claimsOfClass returns requests for the claims of a virtual StorageClass, which may be created after its claims.

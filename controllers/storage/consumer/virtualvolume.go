@@ -20,6 +20,7 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/storage/move"
 )
 
 // VirtualVolumes reports the state of each claim of a virtual StorageClass in a VirtualVolume with the name of the
@@ -41,10 +42,8 @@ func (v *VirtualVolumes) Reconcile(ctx context.Context, request ctrl.Request) (c
 	var described v1alpha1.VirtualVolume
 	err = v.Client.Get(ctx, request.NamespacedName, &described)
 	switch {
-	case apierrors.IsNotFound(err) && claim == nil:
-		return ctrl.Result{}, nil
 	case apierrors.IsNotFound(err):
-		return unlessTerminating(ctrl.Result{}, v.create(ctx, claim))
+		return unlessTerminating(ctrl.Result{}, v.create(ctx, request.NamespacedName, claim))
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading the virtual volume: %w", err)
 	}
@@ -54,6 +53,9 @@ func (v *VirtualVolumes) Reconcile(ctx context.Context, request ctrl.Request) (c
 	} else if claim == nil {
 		if held || !described.DeletionTimestamp.IsZero() {
 			return ctrl.Result{}, nil
+		}
+		if moved, err := v.moved(ctx, request.NamespacedName); err != nil || moved {
+			return ctrl.Result{}, err
 		}
 		return unlessTerminating(ctrl.Result{}, kit.Delete(ctx, v.Client, &described))
 	}
@@ -72,19 +74,45 @@ func (v *VirtualVolumes) claim(ctx context.Context, name types.NamespacedName) (
 	return &claim, nil
 }
 
-// create creates the VirtualVolume of a claim, if the claim's StorageClass is virtual.
-func (v *VirtualVolumes) create(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	class, err := v.virtualClass(ctx, claim)
-	if err != nil || class == nil || !claim.DeletionTimestamp.IsZero() {
+// create creates the VirtualVolume with this name if it is needed.
+func (v *VirtualVolumes) create(
+	ctx context.Context, name types.NamespacedName, claim *corev1.PersistentVolumeClaim,
+) error {
+	if needed, err := v.needed(ctx, name, claim); err != nil || !needed {
 		return err
 	}
-	err = v.Client.Create(ctx, &v1alpha1.VirtualVolume{
-		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name},
+	err := v.Client.Create(ctx, &v1alpha1.VirtualVolume{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the virtual volume: %w", err)
 	}
 	return nil
+}
+
+// needed reports whether a VirtualVolume with this name must exist. It is needed if the claim has a virtual
+// StorageClass and is not being deleted, or if volumes record a move of the claim. The latter is the case after a
+// restore of an older store, because a move deletes the claim before it creates the claim again. claim may be nil.
+func (v *VirtualVolumes) needed(
+	ctx context.Context, name types.NamespacedName, claim *corev1.PersistentVolumeClaim,
+) (bool, error) {
+	if claim != nil && claim.DeletionTimestamp.IsZero() {
+		class, err := v.virtualClass(ctx, claim)
+		return class != nil, err
+	}
+	return v.moved(ctx, name)
+}
+
+// moved reports whether a volume records a move of the data of the claim with this name.
+func (v *VirtualVolumes) moved(ctx context.Context, name types.NamespacedName) (bool, error) {
+	var volumes corev1.PersistentVolumeList
+	if err := v.Client.List(ctx, &volumes); err != nil {
+		return false, fmt.Errorf("listing volumes: %w", err)
+	}
+	return slices.ContainsFunc(volumes.Items, func(pv corev1.PersistentVolume) bool {
+		claim, marked := move.ClaimOf(&pv)
+		return marked && claim == name
+	}), nil
 }
 
 // hold adds the finalizer of the VirtualVolume if held is true, which means that a move is running, and removes it

@@ -5,6 +5,7 @@ package consumer
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -185,6 +187,54 @@ func TestVirtualVolumeIsKeptWhileAMoveRuns(t *testing.T) {
 	}
 	w.describe(2)
 	absent(w, "shop", "data-db-0", got)
+}
+
+func TestVirtualVolumeOfARestoredStoreExistsWhileVolumesRecordItsMove(t *testing.T) {
+	const mark = `{"id":"m","namespace":"shop","claim":"data-db-0","source":"a","policy":"Delete"}`
+	terminating := userClaim(func(claim *corev1.PersistentVolumeClaim) {
+		claim.DeletionTimestamp, claim.Finalizers = ptr.To(metav1.Now()), []string{"kubernetes.io/pvc-protection"}
+	})
+	for _, test := range []struct {
+		name    string
+		mark    string
+		objects []client.Object
+		exists  bool
+	}{
+		{name: "lost in a restore", mark: mark, exists: true},
+		{name: "lost while the claim is being deleted", mark: mark, objects: []client.Object{terminating}, exists: true},
+		{name: "restored without the move", mark: mark, objects: []client.Object{describedVolume()}, exists: true},
+		{name: "another claim is moved", mark: `{"id":"m","namespace":"crm","claim":"data-db-0"}`},
+		{name: "another claim is moved, restored", mark: `{"id":"m","namespace":"shop","claim":"logs"}`,
+			objects: []client.Object{describedVolume()}},
+		{name: "malformed", mark: `{`},
+		{name: "no move", objects: []client.Object{describedVolume()}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			locked := reboundVolume()
+			locked.Spec.ClaimRef.Name, locked.Spec.ClaimRef.UID = "move-m-source", "uid-of-source"
+			if test.mark != "" {
+				locked.Annotations[volume.LabelMove] = test.mark
+			}
+			w := newWorld(t, append(test.objects, virtual(), locked)...)
+			w.describe(3)
+			if !test.exists {
+				absent(w, "shop", "data-db-0", &v1alpha1.VirtualVolume{})
+				return
+			}
+			get(w, "shop", "data-db-0", &v1alpha1.VirtualVolume{})
+			if requests := claimOf(t.Context(), locked); !slices.Contains(requests, dataRequest) {
+				t.Errorf("the volume enqueues %v", requests)
+			}
+			if len(test.objects) > 0 && test.objects[0] == client.Object(terminating) {
+				return
+			}
+			change(w, "", "a", &corev1.PersistentVolume{}, func(pv *corev1.PersistentVolume) {
+				delete(pv.Annotations, volume.LabelMove)
+			})
+			w.describe(2)
+			absent(w, "shop", "data-db-0", &v1alpha1.VirtualVolume{})
+		})
+	}
 }
 
 func TestClaimsOfMovesAndOfOtherClassesHaveNoVirtualVolume(t *testing.T) {

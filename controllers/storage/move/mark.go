@@ -92,6 +92,16 @@ func markOf(object client.Object) (*Mark, bool) {
 	return mark, true
 }
 
+// ClaimOf returns the name of the claim whose data is being moved from or to a PersistentVolume, from the Mark of the
+// volume, and whether the volume has a valid Mark.
+func ClaimOf(pv client.Object) (types.NamespacedName, bool) {
+	mark, ok := markOf(pv)
+	if !ok {
+		return types.NamespacedName{}, false
+	}
+	return types.NamespacedName{Namespace: mark.Namespace, Name: mark.Claim}, true
+}
+
 // set writes the Mark to annotationMark of pv, but not to the API server.
 func (k *Mark) set(pv *corev1.PersistentVolume) error {
 	value, err := json.Marshal(k)

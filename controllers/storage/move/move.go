@@ -85,11 +85,11 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 // marked returns a request for the virtual volume whose move set annotationMark of a PersistentVolume. With it, a move
 // continues after a restart although its virtual volume was deleted.
 func marked(_ context.Context, object client.Object) []reconcile.Request {
-	mark, ok := markOf(object)
+	claim, ok := ClaimOf(object)
 	if !ok {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: mark.Namespace, Name: mark.Claim}}}
+	return []reconcile.Request{{NamespacedName: claim}}
 }
 
 // Reconcile runs the phases of one virtual volume's move until the move must wait or has ended.

@@ -4,10 +4,13 @@
 package move
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -93,4 +96,30 @@ func TestTargetThatIsDeletedWhileSwitchingLeavesTheSourceRetained(t *testing.T) 
 		source.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("the source is %s with policy %s", source.Status.Phase, source.Spec.PersistentVolumeReclaimPolicy)
 	}
+}
+
+func TestMoveWhoseVirtualVolumeIsLostWithoutAClaimContinuesInTheNextOne(t *testing.T) {
+	w := newWorld(t, online())
+	w.runsWithoutStatefulSet()
+	w.settle()
+	w.refused = map[string]error{
+		claimName: apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), claimName, errors.New("exceeded quota")),
+	}
+	claim := client.ObjectKey{Namespace: namespace, Name: claimName}
+	w.until(v1alpha1.MoveSwitching)
+	for range 20 {
+		w.reconcile()
+	}
+	if err := w.kube.Get(t.Context(), claim, &corev1.PersistentVolumeClaim{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("the claim exists: %v", err)
+	}
+	w.must(w.kube.Delete(t.Context(), w.virtualVolume()))
+	w.reconcile()
+	w.refused = nil
+	w.must(w.kube.Create(t.Context(), &v1alpha1.VirtualVolume{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claimName, UID: "restored"},
+	}))
+	w.until(v1alpha1.MoveSucceeded)
+	w.settle()
+	w.assertBoundTo(w.targetName())
 }
