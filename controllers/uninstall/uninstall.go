@@ -183,7 +183,7 @@ func (u *uninstaller) list(ctx context.Context) (*use, error) {
 		return nil, err
 	}
 	used.offloadings = offloadings.Items
-	if used.volumes, err = consumer.RemoteVolumes(ctx, u.Volumes); err != nil {
+	if used.volumes, err = consumer.VolumesInUse(ctx, u.Volumes); err != nil {
 		return nil, err
 	}
 	used.namespaces, err = u.namespaces(ctx)

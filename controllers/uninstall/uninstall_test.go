@@ -62,6 +62,15 @@ func storedOnProvider(namespace, claim string) *corev1.PersistentVolume {
 	return pv
 }
 
+// moving returns a local volume that a move of a claim uses.
+func moving(name, namespace, claim string) *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+		volume.LabelMove: fmt.Sprintf(`{"id":"m","namespace":%q,"claim":%q}`, namespace, claim),
+	}}}
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: "move-m-source"}
+	return pv
+}
+
 // uninstallable returns an uninstaller for fake clusters with these objects and namespaces, with the fake federation
 // client and the output.
 func uninstallable(objects []runtime.Object, namespaces ...runtime.Object) (*uninstaller, *fake.Clientset,
@@ -117,6 +126,10 @@ func TestUninstallFailsAndListsObjectsInUse(t *testing.T) {
 			"Namespace web is offloaded", "kubectl delete namespaceoffloadings --all --all-namespaces"}},
 		{name: "claim whose data a provider stores", volumes: []client.Object{storedOnProvider("db", "data")}, refused: true,
 			wantOutput: []string{"Claim db/data has its data on a provider"}},
+		{name: "claim whose data is being moved between local volumes", refused: true,
+			volumes: []client.Object{moving("pv-source", "db", "data"), moving("pv-target", "db", "data")},
+			wantOutput: []string{"The federation is in use:\n" +
+				"  The data of claim db/data is being moved: wait until the move has ended, or cancel it\nRun"}},
 		{name: "namespace of a peering that has ended",
 			namespaces: []runtime.Object{namespaceOf("web-rome", v1alpha1.RoleRemoteNamespace)}, refused: true,
 			wantOutput: []string{
@@ -258,6 +271,23 @@ func TestUninstallListsObjectsThatExistAfterTheDeadline(t *testing.T) {
 	if !strings.Contains(out.String(), "still exist after the deadline:\n  ForeignCluster milan") ||
 		!strings.Contains(out.String(), "--no-hooks") {
 		t.Errorf("output:\n%s", out)
+	}
+}
+
+func TestUninstallWithoutTheFederationAPIKeepsTheVolumesOfAMove(t *testing.T) {
+	u, federation, _ := uninstallable(nil)
+	federation.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewServiceUnavailable("no endpoints available")
+	})
+	source := moving("pv-source", "db", "data")
+	source.Finalizers = []string{volume.Finalizer}
+	u.Volumes = fakeclient.NewClientBuilder().WithScheme(kit.NewScheme()).WithObjects(source).Build()
+	if err := u.run(t.Context()); err == nil || !strings.Contains(err.Error(), "claim db/data is being moved") {
+		t.Errorf("got %v", err)
+	}
+	if err := u.Volumes.Get(t.Context(), client.ObjectKeyFromObject(source), source); err != nil ||
+		len(source.Finalizers) == 0 {
+		t.Errorf("finalizers %v, %v", source.Finalizers, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/storage/move"
 )
 
 // maxNamed is the maximum number of objects of one kind that a message names, because a termination message has at most
@@ -23,7 +24,7 @@ type use struct {
 	complete    bool
 	clusters    []v1alpha1.ForeignCluster
 	offloadings []v1alpha1.NamespaceOffloading
-	// volumes are PersistentVolumes that are bound to a claim and whose data a provider stores.
+	// volumes are PersistentVolumes that are bound to a claim and whose data a provider stores, or that a move uses.
 	volumes []corev1.PersistentVolume
 	// namespaces are the names of the namespaces of peerings.
 	namespaces []string
@@ -74,6 +75,14 @@ func (u *use) describe() string {
 	}
 	for i := range u.volumes {
 		pv := &u.volumes[i]
+		if claim, moved := move.ClaimOf(pv); moved {
+			// The source and the target have the same claim.
+			line := fmt.Sprintf("The data of claim %s is being moved: wait until the move has ended, or cancel it", claim)
+			if !slices.Contains(stored, line) {
+				stored = append(stored, line)
+			}
+			continue
+		}
 		stored = append(stored, fmt.Sprintf("Claim %s/%s has its data on a provider: move it, or delete the claim",
 			pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name))
 	}

@@ -15,17 +15,21 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/storage/move"
 )
 
-// RemoteVolumes returns the PersistentVolumes that are bound to a claim and whose data a provider stores.
-func RemoteVolumes(ctx context.Context, reader client.Reader) ([]corev1.PersistentVolume, error) {
+// VolumesInUse returns the PersistentVolumes that prevent the uninstallation: those that are bound to a claim and whose
+// data a provider stores, and the source and the target of each running move.
+func VolumesInUse(ctx context.Context, reader client.Reader) ([]corev1.PersistentVolume, error) {
 	var volumes corev1.PersistentVolumeList
 	if err := reader.List(ctx, &volumes); err != nil {
 		return nil, fmt.Errorf("listing volumes: %w", err)
 	}
 	var found []corev1.PersistentVolume
 	for _, pv := range volumes.Items {
-		if _, isRemote, err := volume.HandleOf(&pv); err == nil && isRemote && pv.Status.Phase == corev1.VolumeBound {
+		_, isRemote, err := volume.HandleOf(&pv)
+		_, moved := move.ClaimOf(&pv)
+		if moved || err == nil && isRemote && pv.Status.Phase == corev1.VolumeBound {
 			found = append(found, pv)
 		}
 	}
@@ -36,10 +40,19 @@ func RemoteVolumes(ctx context.Context, reader client.Reader) ([]corev1.Persiste
 // uninstalled. It deletes the virtual StorageClass named class first, so that the controllers create no further
 // volumes, then the CSIDriver and the CSIStorageCapacity objects in the namespace, and at last removes the finalizers
 // of volumes. Local volumes get the StorageClass that provisioned them, and the reclaim policy that applies at their
-// release. Claims that are bound to a volume remain bound.
+// release. Claims that are bound to a volume remain bound. It fails before it changes anything if a move uses a volume.
 func HandBack(ctx context.Context, cluster client.Client, class, namespace string) error {
+	used, err := VolumesInUse(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	for i := range used {
+		if claim, moved := move.ClaimOf(&used[i]); moved {
+			return fmt.Errorf("restoring volume %s: the data of claim %s is being moved", used[i].Name, claim)
+		}
+	}
 	virtual := &storagev1.StorageClass{}
-	err := cluster.Get(ctx, client.ObjectKey{Name: class}, virtual)
+	err = cluster.Get(ctx, client.ObjectKey{Name: class}, virtual)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading StorageClass %s: %w", class, err)
 	}
