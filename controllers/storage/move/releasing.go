@@ -9,17 +9,47 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 )
 
-// release removes the scheduling gates from pods that mount the claim.
+// release removes the scheduling gates from pods that mount the claim, and evicts those that replaceConfined describes.
 func (m *move) release(ctx context.Context) (outcome, error) {
+	if err := m.replaceConfined(ctx); err != nil {
+		return outcome{}, err
+	}
 	return goTo(v1alpha1.MoveCleaning), m.ungate(ctx)
+}
+
+// replaceConfined evicts pending pods that can only run in the local cluster, if the target is on a provider, so that
+// their controllers replace them. Such a pod was created after the claim was deleted and before it was created again:
+// admission adds no scheduling gate then, and confines the pod to the local cluster, because it does not know the class
+// of the claim. Pods without a controller are kept, because no controller would replace them.
+func (m *move) replaceConfined(ctx context.Context) error {
+	if m.progress.Target.ClusterID == "" {
+		return nil
+	}
+	pods, err := m.users(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Spec.NodeName != "" || hasEnded(pod) || isGated(pod) || !pod.DeletionTimestamp.IsZero() ||
+			metav1.GetControllerOfNoCopy(pod) == nil || placement.MayStillBindToVirtualNode(pod) {
+			continue
+		}
+		if _, err := m.evict(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ungate removes the annotation volume.AnnotationMoving of the claim, and then the scheduling gates of pods that mount
