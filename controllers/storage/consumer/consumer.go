@@ -9,6 +9,7 @@ package consumer
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -20,6 +21,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/storage/move"
 )
 
 // Config has the clients and names that the controllers of this package share.
@@ -63,6 +65,18 @@ func (c *Config) virtualClass(
 		return nil, nil
 	}
 	return &class, nil
+}
+
+// moved reports whether a volume records a move of the data of the claim with this name.
+func (c *Config) moved(ctx context.Context, name types.NamespacedName) (bool, error) {
+	var volumes corev1.PersistentVolumeList
+	if err := c.Client.List(ctx, &volumes); err != nil {
+		return false, fmt.Errorf("listing volumes: %w", err)
+	}
+	return slices.ContainsFunc(volumes.Items, func(pv corev1.PersistentVolume) bool {
+		claim, marked := move.ClaimOf(&pv)
+		return marked && claim == name
+	}), nil
 }
 
 // unlessTerminating is kit.Settled, and drops an error caused by a namespace that is being deleted.

@@ -146,7 +146,8 @@ func (p *Provisioner) reserved(ctx context.Context, claim *corev1.PersistentVolu
 	case err == nil && moving(&described):
 		return true, nil
 	}
-	return false, nil
+	// The virtual volume may be missing, or lack the move, after a restore of an older store.
+	return p.moved(ctx, client.ObjectKeyFromObject(claim))
 }
 
 // names reports whether a volume's claimRef refers to this claim, and not to an earlier one of the same name.

@@ -5,6 +5,7 @@ package consumer
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -442,6 +443,14 @@ func TestClaimIsNotProvisionedWhileAVolumeNamesItOrItsDataIsMoved(t *testing.T) 
 	}
 	requested := moved(v1alpha1.MoveSucceeded)
 	requested.Spec.Move.ID = "m2"
+	recorded := func(claim string) *corev1.PersistentVolume {
+		locked := named("uid-of-source")
+		locked.Spec.ClaimRef.Name = "move-m1-source"
+		locked.Annotations = map[string]string{
+			volume.LabelMove: fmt.Sprintf(`{"id":"m1","namespace":"shop","claim":%q}`, claim),
+		}
+		return locked
+	}
 	for _, test := range []struct {
 		name        string
 		object      client.Object
@@ -453,6 +462,8 @@ func TestClaimIsNotProvisionedWhileAVolumeNamesItOrItsDataIsMoved(t *testing.T) 
 		{name: "named with UID", object: named(claimUID)},
 		{name: "a move that runs", object: moved(v1alpha1.MoveSwitching)},
 		{name: "a move that is requested", object: requested},
+		{name: "a move that only its volumes record", object: recorded("data-db-0")},
+		{name: "a move of another claim", object: recorded("logs"), provisioned: true},
 		{name: "a move that ended", object: moved(v1alpha1.MoveFailed), provisioned: true},
 		{name: "volumeName", object: named("x"), change: func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = "mine" }},
 		{name: "no node", object: named("x"), change: func(claim *corev1.PersistentVolumeClaim) { claim.Annotations = nil }},

@@ -85,18 +85,19 @@ func (p *Provisioner) originRequest(_ context.Context, object client.Object) []r
 	return []reconcile.Request{{NamespacedName: origin}}
 }
 
-// volumeRequest returns a request for the user's claim of a volume, from the claimRef of the volume.
+// volumeRequest returns requests for the user's claim of a volume, from the claimRef of the volume, and for the claim
+// whose data a move copies from or to the volume.
 func (p *Provisioner) volumeRequest(ctx context.Context, object client.Object) []reconcile.Request {
-	reference := object.(*corev1.PersistentVolume).Spec.ClaimRef
-	if reference == nil {
-		return nil
+	var requests []reconcile.Request
+	for _, request := range claimOf(ctx, object) {
+		var claim corev1.PersistentVolumeClaim
+		if p.Client.Get(ctx, request.NamespacedName, &claim) != nil {
+			// Reading from a cache fails only with NotFound, and then the claim's own event enqueues it.
+			continue
+		}
+		requests = append(requests, p.originRequest(ctx, &claim)...)
 	}
-	var claim corev1.PersistentVolumeClaim
-	if p.Client.Get(ctx, types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}, &claim) != nil {
-		// Reading from a cache fails only with NotFound, and then the claim's own event enqueues it.
-		return nil
-	}
-	return p.originRequest(ctx, &claim)
+	return requests
 }
 
 // waiting returns requests for the claims that wait to be provisioned on a selected node.

@@ -20,7 +20,6 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
-	"liqo.io/federation/controllers/storage/move"
 )
 
 // VirtualVolumes reports the state of each claim of a virtual StorageClass in a VirtualVolume with the name of the
@@ -101,18 +100,6 @@ func (v *VirtualVolumes) needed(
 		return class != nil, err
 	}
 	return v.moved(ctx, name)
-}
-
-// moved reports whether a volume records a move of the data of the claim with this name.
-func (v *VirtualVolumes) moved(ctx context.Context, name types.NamespacedName) (bool, error) {
-	var volumes corev1.PersistentVolumeList
-	if err := v.Client.List(ctx, &volumes); err != nil {
-		return false, fmt.Errorf("listing volumes: %w", err)
-	}
-	return slices.ContainsFunc(volumes.Items, func(pv corev1.PersistentVolume) bool {
-		claim, marked := move.ClaimOf(&pv)
-		return marked && claim == name
-	}), nil
 }
 
 // hold adds the finalizer of the VirtualVolume if held is true, which means that a move is running, and removes it
