@@ -37,7 +37,8 @@ type Kind[Q, T any, S Sum[S, T]] struct {
 	// Entry returns the account of an object and the amount that the object uses. account is empty if the object names
 	// none. counts is false for an object that exists but uses nothing any more.
 	Entry func(obj runtime.Object) (account string, uses T, counts bool)
-	// Policy returns the current policy of an account. It is called in each transaction with requests.
+	// Policy returns the current policy of an account. It is called in each transaction with requests, after the usage
+	// was computed. So it may add amounts that count from before an object is deleted, which the usage lacks from then on.
 	Policy func(ctx context.Context, account string) (Policy[Q, T, S], error)
 	// Keep reports whether Repair keeps the ledger of an account without usage. Otherwise Repair deletes such a ledger.
 	Keep func(ctx context.Context, account string) (bool, error)

@@ -317,12 +317,6 @@ func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q,
 	if len(b.requests) == 0 && len(b.out) == 0 {
 		return nil, nil
 	}
-	var policy Policy[Q, T, S]
-	if len(b.requests) > 0 {
-		if policy, err = l.kind.Policy(ctx, account); err != nil {
-			return nil, fmt.Errorf("reading the limits of the ledger: %w", err)
-		}
-	}
 	err = l.ledgers.update(ctx, account, func(ledger *Ledger[T]) (err error) {
 		ledger.remove(b.out, b.seen)
 		if len(b.requests) == 0 {
@@ -336,7 +330,12 @@ func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q,
 		if err := l.view.await(ctx, seen); err != nil {
 			return err
 		}
-		answers = l.admit(ledger, policy, l.view.usedWith(account, ledger.Reservations), b.requests)
+		used := l.view.usedWith(account, ledger.Reservations)
+		policy, err := l.kind.Policy(ctx, account)
+		if err != nil {
+			return fmt.Errorf("reading the limits of the ledger: %w", err)
+		}
+		answers = l.admit(ledger, policy, used, b.requests)
 		return nil
 	})
 	return answers, err
