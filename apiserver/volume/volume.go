@@ -70,6 +70,17 @@ const (
 	AnnotationOriginClaim = "storage.liqo.io/origin-claim"
 )
 
+// LabelRetained has the value "true" on a PersistentVolume of a provider that keeps data after its ShadowVolumeClaim was
+// deleted. The volume counts towards the storage quota of the consumer in its label v1alpha1.LabelForeignCluster until
+// an administrator of the provider deletes the volume or removes that label. The controllers set it.
+const LabelRetained = "storage.liqo.io/retained"
+
+// Retained returns the labels of the PersistentVolumes that a provider retains for a consumer. foreignCluster is the
+// name of the consumer's ForeignCluster.
+func Retained(foreignCluster string) map[string]string {
+	return map[string]string{LabelRetained: "true", v1alpha1.LabelForeignCluster: foreignCluster}
+}
+
 // Finalizer prevents the deletion of a PersistentVolume until the controllers have deleted its ShadowVolumeClaim on the
 // provider, unless the peering has ended, or, for a local volume, have restored its StorageClass and reclaim policy.
 const Finalizer = "storage.liqo.io/volume"

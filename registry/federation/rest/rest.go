@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,6 +28,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/trust"
+	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/registry/federation/addressmapping"
@@ -139,7 +141,7 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 	if err != nil {
 		return genericapiserver.APIGroupInfo{}, nil, err
 	}
-	storage, err := storagequota.Open(p.RESTOptionsGetter, p.Alone)
+	storage, err := storagequota.Open(p.RESTOptionsGetter, p.Alone, p.retainedVolumes)
 	if err != nil {
 		quotas.Close()
 		return genericapiserver.APIGroupInfo{}, nil, err
@@ -246,6 +248,16 @@ func (p StorageProvider) remoteNamespaceOf(ctx context.Context, name string) (st
 	}
 	return namespace.Labels[v1alpha1.LabelForeignCluster],
 		namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleRemoteNamespace, nil
+}
+
+// retainedVolumes implements storagequota.Retained with the API server of the local cluster.
+func (p StorageProvider) retainedVolumes(ctx context.Context, consumer string) ([]corev1.PersistentVolume, error) {
+	list, err := p.Client.CoreV1().PersistentVolumes().List(ctx,
+		metav1.ListOptions{LabelSelector: labels.SelectorFromSet(volume.Retained(consumer)).String()})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
 }
 
 // podLimitsOf returns the limits for pods of a consumer; nil if the consumer has none. It reads the ForeignCluster of

@@ -36,6 +36,34 @@ func TestConcurrentWritersStoreExactlyTheQuota(t *testing.T) {
 	}
 }
 
+// TestConsumerRetainsNoMoreThanItsQuota creates and deletes claims of a consumer by 32 writers and two servers. The
+// volume of each deleted claim is retained before the claim is released, like by the provider's controller.
+func TestConsumerRetainsNoMoreThanItsQuota(t *testing.T) {
+	endpoint, volumes := etcd.Start(t), &retained{}
+	servers := []*server{startWith(t, endpoint, false, volumes), startWith(t, endpoint, false, volumes)}
+	servers[0].offer(t, "milan", "rome", amounts("requests.storage", "20Gi"), "fast")
+	retain := func(w, i int) error {
+		s, other := servers[w%2], servers[(w+1)%2]
+		namespace, name := []string{"web", "shop"}[i%2], fmt.Sprintf("a-%d-%d", w, i)
+		if err := s.create(t.Context(), namespace, name, "fast", "1Gi"); err != nil {
+			return err
+		}
+		if err := other.remove(t.Context(), namespace, name); err != nil {
+			return err
+		}
+		volumes.add("milan", name, "fast", "1Gi")
+		return other.release(t.Context(), namespace, name)
+	}
+	created, _ := concurrent.Create(t, 32, 10, retain)
+	// A volume and its claim count both for a moment, which may have refused some.
+	for created < 100 && retain(created, 100+created) == nil {
+		created++
+	}
+	if kept, _ := volumes.of(t.Context(), "milan"); created != 20 || len(kept) != 20 {
+		t.Errorf("%d claims were created and %d volumes are retained, want 20", created, len(kept))
+	}
+}
+
 // TestStorageQuotaHoldsWhileServersAreReplaced sends requests of 32 writers to two servers. One of the servers is
 // replaced by a new one while they run, as after a crash.
 func TestStorageQuotaHoldsWhileServersAreReplaced(t *testing.T) {

@@ -6,6 +6,7 @@ package shadowvolumeclaim
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,11 +42,51 @@ type server struct {
 	stop   func()
 }
 
-// start starts a server. single is true if no other server uses the etcd.
+// retained has the volumes that a provider retains, by consumer.
+type retained struct {
+	mutex   sync.Mutex
+	volumes map[string][]corev1.PersistentVolume
+	err     error
+}
+
+func (r *retained) of(_ context.Context, consumer string) ([]corev1.PersistentVolume, error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return slices.Clone(r.volumes[consumer]), r.err
+}
+
+// add adds a volume of a consumer.
+func (r *retained) add(consumer, name, class, size string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.volumes == nil {
+		r.volumes = map[string][]corev1.PersistentVolume{}
+	}
+	r.volumes[consumer] = append(r.volumes[consumer], corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName: class, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)},
+		},
+	})
+}
+
+// set replaces the volumes of all consumers, and the error of reading them.
+func (r *retained) set(volumes map[string][]corev1.PersistentVolume, err error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.volumes, r.err = volumes, err
+}
+
+// start starts a server of a provider that retains no volumes. single is true if no other server uses the etcd.
 func start(t testing.TB, endpoint string, single bool) *server {
 	t.Helper()
+	return startWith(t, endpoint, single, &retained{})
+}
+
+func startWith(t testing.TB, endpoint string, single bool, volumes *retained) *server {
+	t.Helper()
 	scheme, options := registrytest.Options(endpoint)
-	quotas, err := storagequota.Open(options, single)
+	quotas, err := storagequota.Open(options, single, volumes.of)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -185,6 +186,58 @@ func TestClaimCountsUntilItIsDeleted(t *testing.T) {
 		}
 	}
 	s.mustCreate(t, "shop", "b", "fast", "1Gi")
+}
+
+func TestRetainedVolumesCountUntilTheyAreReleased(t *testing.T) {
+	volumes := &retained{}
+	s := startWith(t, etcd.Start(t), true, volumes)
+	s.offer(t, "milan", "rome", amounts("requests.storage", "10Gi", "persistentvolumeclaims", "4",
+		"fast.storageclass.storage.k8s.io/requests.storage", "4Gi"), "slow", "fast")
+	s.offer(t, "turin", "rome", amounts("requests.storage", "10Gi"), "fast")
+	create := func(name, class, size string) error { return s.create(t.Context(), "web", name, class, size) }
+
+	volumes.add("milan", "pv-2", "fast", "3Gi")
+	mustExceed(t, create("a", "fast", "2Gi"), "fast.storageclass.storage.k8s.io/requests.storage",
+		"3Gi of 4Gi granted used")
+	s.mustCreate(t, "web", "a", "slow", "1Gi")
+	volumes.add("milan", "pv-1", "slow", "5Gi")
+	err := create("b", "slow", "2Gi")
+	mustExceed(t, err, "requests.storage", "9Gi of 10Gi granted used")
+	const retainedText = "8Gi are used by retained PersistentVolumes, which an administrator of the provider can delete or " +
+		"take over: pv-1, pv-2"
+	if !strings.HasSuffix(err.Error(), retainedText) {
+		t.Errorf("got %q, want a message that ends with %q", err, retainedText)
+	}
+	for _, options := range []*metav1.UpdateOptions{dry, now} {
+		mustExceed(t, s.resize(t.Context(), "web", "a", "3Gi", options), "requests.storage", "9Gi of 10Gi granted used")
+	}
+	volumes.add("milan", "pv-3", "slow", "1Mi")
+	err = create("b", "slow", "1Mi")
+	mustExceed(t, err, "persistentvolumeclaims", "4 of 4 granted used")
+	if !strings.HasSuffix(err.Error(), "take over: pv-1, pv-2 and 1 more") {
+		t.Errorf("got %q, want the number of volumes", err)
+	}
+	s.mustCreate(t, "lab", "a", "fast", "10Gi")
+
+	volumes.set(nil, errors.New("kube-apiserver does not respond"))
+	if err := create("b", "slow", "1Mi"); !apierrors.IsInternalError(err) {
+		t.Errorf("while the retained volumes cannot be read: got %v, want InternalError", err)
+	}
+	volumes.set(nil, nil)
+	if err := s.resize(t.Context(), "web", "a", "3Gi", now); err != nil {
+		t.Errorf("after the volumes were released: %v", err)
+	}
+	s.mustCreate(t, "web", "b", "fast", "4Gi")
+}
+
+func TestRetainedVolumesAreBoundedWithoutALimitOfClaims(t *testing.T) {
+	volumes, small := &retained{}, make([]corev1.PersistentVolume, maxClaims)
+	volumes.set(map[string][]corev1.PersistentVolume{"milan": small}, nil)
+	s := startWith(t, etcd.Start(t), true, volumes)
+	s.offer(t, "milan", "rome", amounts("requests.storage", "10Gi"), "fast")
+	mustExceed(t, s.create(t.Context(), "web", "a", "fast", "1"), "persistentvolumeclaims", "10k of 10k granted used")
+	volumes.set(map[string][]corev1.PersistentVolume{"milan": small[1:]}, nil)
+	s.mustCreate(t, "web", "a", "fast", "1")
 }
 
 func TestPeerCannotReleaseTheQuotaOfItsClaim(t *testing.T) {

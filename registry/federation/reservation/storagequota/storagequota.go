@@ -2,15 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package storagequota limits the shadow volume claims of each consumer to the storage quota of its accepted offers,
-// with one ledger for each consumer. A claim counts until it is deleted.
+// with one ledger for each consumer. A claim counts until it is deleted. If its volume is retained, the volume counts
+// from before that until the provider's administrator deletes it or takes it over. Otherwise a consumer could fill the
+// provider by creating and deleting claims.
 package storagequota
 
 import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/generic"
 
@@ -19,6 +23,18 @@ import (
 	"liqo.io/federation/registry/federation/reservation/ledger"
 	"liqo.io/federation/registry/federation/reservation/offers"
 )
+
+const (
+	// maxVolumes is the maximum number of claims and retained volumes of one consumer whose quota does not limit
+	// persistentvolumeclaims.
+	maxVolumes = 10000
+	// maxNames is the maximum number of retained volumes in an error.
+	maxNames = 2
+)
+
+// Retained returns the PersistentVolumes that the provider retains for a consumer, as volume.Retained selects them. It
+// must not read from a cache.
+type Retained func(ctx context.Context, consumer string) ([]corev1.PersistentVolume, error)
 
 // Request is the request of a ShadowVolumeClaim, either a new one or one that grows.
 type Request struct {
@@ -34,11 +50,23 @@ type ErrExceeded struct {
 	Consumer string
 	// Short are the exceeded resources, sorted by name.
 	Short []quota.Shortage
+	// Retained are the names of the retained PersistentVolumes that count, sorted, and Storage is their size.
+	Retained []string
+	Storage  resource.Quantity
 }
 
 // Error implements error.
 func (e *ErrExceeded) Error() string {
-	return fmt.Sprintf("the storage quota of consumer %s is exceeded: %s", e.Consumer, quota.Sentence(e.Short))
+	text := fmt.Sprintf("the storage quota of consumer %s is exceeded: %s", e.Consumer, quota.Sentence(e.Short))
+	if len(e.Retained) == 0 {
+		return text
+	}
+	names := strings.Join(e.Retained[:min(len(e.Retained), maxNames)], ", ")
+	if more := len(e.Retained) - maxNames; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("%s; %s are used by retained PersistentVolumes, which an administrator of the provider can delete "+
+		"or take over: %s", text, &e.Storage, names)
 }
 
 // ErrClassNotOffered means that the consumer has a storage quota, but a claim requests a StorageClass that none of its
@@ -65,17 +93,18 @@ type (
 // Quotas has the storage quotas and ledgers of all consumers.
 type Quotas struct {
 	*ledger.Ledgers[Request, corev1.ResourceList, quota.Sum]
-	offers *offers.Reader
+	offers   *offers.Reader
+	retained Retained
 }
 
 // Open opens the ledgers of storage quotas in the etcd of the federation API. alone means that no other server writes
 // to this etcd. It fails if the storage cannot be configured.
-func Open(getter generic.RESTOptionsGetter, alone bool) (*Quotas, error) {
+func Open(getter generic.RESTOptionsGetter, alone bool, retained Retained) (*Quotas, error) {
 	reader, err := offers.Open(getter)
 	if err != nil {
 		return nil, err
 	}
-	q := &Quotas{offers: reader}
+	q := &Quotas{offers: reader, retained: retained}
 	if q.Ledgers, err = ledger.Open(kind{
 		Objects: "shadowvolumeclaims", Ledgers: "storageledgers",
 		Entry: entry, Policy: q.policy, Keep: q.keep,
@@ -108,14 +137,18 @@ func entry(obj runtime.Object) (consumer string, uses corev1.ResourceList, count
 	return claim.Status.ForeignCluster, Uses(claim), true
 }
 
-// policy returns the policy of a consumer, computed from its stored offers.
+// policy returns the policy of a consumer, computed from its stored offers and its retained volumes.
 func (q *Quotas) policy(ctx context.Context, consumer string) (policy, error) {
 	found, err := q.offers.Of(ctx, consumer)
 	if err != nil {
 		return nil, err
 	}
+	volumes, err := q.retained(ctx, consumer)
+	if err != nil {
+		return nil, fmt.Errorf("listing the volumes that are retained for consumer %s: %w", consumer, err)
+	}
 	limits, classes := quota.StorageGranted(found)
-	return within(consumer, limits, classes), nil
+	return within(consumer, limits, classes, volumes), nil
 }
 
 // keep reports whether a consumer has a storage quota: its ledger is then kept while it has no usage.
@@ -129,15 +162,27 @@ func (q *Quotas) keep(ctx context.Context, consumer string) (bool, error) {
 }
 
 // within returns a policy that admits a request if its StorageClass is one of classes and if it does not exceed limits,
-// the storage quota of the consumer.
-func within(consumer string, limits corev1.ResourceList, classes []string) policy {
+// the storage quota of the consumer. Volumes are those that are retained for the consumer.
+func within(consumer string, limits corev1.ResourceList, classes []string, volumes []corev1.PersistentVolume) policy {
+	_, offered := limits[corev1.ResourceRequestsStorage]
+	if _, limited := limits[corev1.ResourcePersistentVolumeClaims]; offered && !limited {
+		limits[corev1.ResourcePersistentVolumeClaims] = *resource.NewQuantity(maxVolumes, resource.DecimalSI)
+	}
+	retained, names := corev1.ResourceList{}, make([]string, len(volumes))
+	for i := range volumes {
+		pv := &volumes[i]
+		names[i] = pv.Name
+		quota.Add(retained, quota.ClaimStorage(pv.Spec.StorageClassName, pv.Spec.Capacity.Storage()))
+	}
+	slices.Sort(names)
 	return func(used used, request Request) (corev1.ResourceList, error) {
-		short := quota.StorageShort(limits, used.Sum.Resources, request.Amounts)
-		if _, offered := limits[corev1.ResourceRequestsStorage]; offered && !slices.Contains(classes, request.Class) {
+		short := quota.StorageShort(limits, used.Sum.Plus(retained).Resources, request.Amounts)
+		if offered && !slices.Contains(classes, request.Class) {
 			return nil, &ErrClassNotOffered{Consumer: consumer, Class: request.Class, Offered: classes}
 		}
 		if len(short) > 0 {
-			return nil, &ErrExceeded{Consumer: consumer, Short: short}
+			return nil, &ErrExceeded{Consumer: consumer, Short: short,
+				Retained: names, Storage: retained[corev1.ResourceRequestsStorage]}
 		}
 		return request.Amounts, nil
 	}
