@@ -5,6 +5,7 @@ package integration
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,9 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 		annotate(volume.AnnotationReclaimPolicy, "Delete")(pv)
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	})
+	released := create("volume-that-counts", func(pv *corev1.PersistentVolume) {
+		maps.Copy(pv.Labels, volume.Retained("rome"))
+	})
 	kept := create("volume-that-its-class-retains", func(pv *corev1.PersistentVolume) {
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	})
@@ -80,13 +84,16 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 			`"spec":{"storageClassName":"liqo","claimRef":{"namespace":"shop","name":"data","uid":"u"}}}`
 		deletes = `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`
 		claim   = "must keep its claim and class"
-		marks   = "only the label and the annotation of its consumer"
+		marks   = "only the labels and the annotation of its consumer"
 		policy  = "must be the former reclaim policy"
 		created = "created and deleted"
 	)
 	expect(t, []attempt{
 		{"retains a volume", "", patch(ordinary, retain)},
 		{"restores the policy of a volume", "", patch(retained, deletes)},
+		{"counts a volume towards a quota", "", patch(ordinary, `{"metadata":{"labels":{"storage.liqo.io/retained":"true"}}}`)},
+		{"counts a volume no longer", "", patch(released, `{"metadata":{"labels":{"storage.liqo.io/retained":null}}}`)},
+		{"takes a volume from its consumer", marks, patch(released, `{"metadata":{"labels":{"federation.liqo.io/foreign-cluster":null}}}`)},
 		{"deletes a volume that its class retains", "to its former value only", patch(kept, deletes)},
 		{"sets a wrong former policy of a volume", policy, patch(kept, retain)},
 		{"changes the former policy of a volume", policy, patch(retained, `{"metadata":{"annotations":{"storage.liqo.io/reclaim-policy":"Recycle"}}}`)},

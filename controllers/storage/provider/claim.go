@@ -109,11 +109,23 @@ func retained(pv *corev1.PersistentVolume, foreignCluster string) *corev1.Persis
 	if pv.Labels[v1alpha1.LabelForeignCluster] != foreignCluster {
 		metav1.SetMetaDataLabel(&wanted.ObjectMeta, v1alpha1.LabelForeignCluster, foreignCluster)
 	}
+	// The ShadowVolumeClaim counts instead, if an administrator bound the volume again.
+	delete(wanted.Labels, volume.LabelRetained)
 	if pv.Annotations[volume.AnnotationReclaimPolicy] == "" {
 		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, volume.AnnotationReclaimPolicy,
 			string(pv.Spec.PersistentVolumeReclaimPolicy))
 	}
 	wanted.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	return wanted
+}
+
+// counted returns a volume with the labels by which it counts towards the storage quota of its consumer without a
+// ShadowVolumeClaim.
+func counted(pv *corev1.PersistentVolume, foreignCluster string) *corev1.PersistentVolume {
+	wanted := pv.DeepCopy()
+	for key, value := range volume.Retained(foreignCluster) {
+		metav1.SetMetaDataLabel(&wanted.ObjectMeta, key, value)
+	}
 	return wanted
 }
 

@@ -8,12 +8,14 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
 )
@@ -29,7 +31,8 @@ const (
 	// provisioner's. Check the provisioner.
 	reasonDeletionFailed = "DeletionFailed"
 	// reasonRetained of an event on a ShadowVolumeClaim means that the claim is deleted and its volume, which the
-	// message names, is retained. Delete the volume if it is not needed.
+	// message names, is retained. The volume counts towards the quota of the consumer. Delete the volume if it is not
+	// needed.
 	reasonRetained = "VolumeRetained"
 )
 
@@ -42,11 +45,8 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 	if o.own() {
 		return r.deleteClaim(ctx, o)
 	}
-	if o.pv != nil && !o.marked() {
-		// The label was set before the claim was deleted, but the cache may not have received that yet.
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.pv), o.pv); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("reading the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
-		}
+	if err := r.readVolume(ctx, o); err != nil {
+		return err
 	}
 	if o.pv == nil || !o.marked() {
 		return r.release(ctx, o)
@@ -56,15 +56,10 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 		return r.release(ctx, o)
 	}
 	if o.shadow.Spec.DeletionPolicy != v1alpha1.VolumeDeletionDelete {
-		r.Events.Eventf(o.shadow, corev1.EventTypeNormal, reasonRetained,
-			"PersistentVolume %s of the provider retains the data, which does not count against the consumer's quota any more.",
-			o.pv.Name)
-		return r.release(ctx, o)
+		return r.releaseRetained(ctx, o, corev1.EventTypeNormal, "")
 	}
 	if !deletesData(o.pv) {
-		r.Events.Eventf(o.shadow, corev1.EventTypeWarning, reasonRetained,
-			"The provider's StorageClass retains volumes: PersistentVolume %s keeps the data.", o.pv.Name)
-		return r.release(ctx, o)
+		return r.releaseRetained(ctx, o, corev1.EventTypeWarning, "The provider's StorageClass retains volumes. ")
 	}
 	// If the volume was deleted meanwhile, its event enqueues the ShadowVolumeClaim again.
 	if _, err := kit.Commit(ctx, r.Client, o.pv, handedBack(o.pv)); client.IgnoreNotFound(err) != nil {
@@ -75,6 +70,28 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 			"The provider cannot delete the volume: "+remote.Text(o.pv.Status.Message))
 	}
 	return r.reportDeletion(ctx, o, reasonDeleting, fmt.Sprintf("The provider deletes PersistentVolume %s.", o.pv.Name))
+}
+
+// readVolume reads the volume that the status names from the API server, if the cache lacks the volume or its label,
+// which was set before the claim was deleted.
+func (r *Reconciler) readVolume(ctx context.Context, o *observed) error {
+	name := o.shadow.Status.VolumeName
+	if o.pv != nil {
+		name = o.pv.Name
+	}
+	if name == "" || o.pv != nil && o.marked() {
+		return nil
+	}
+	pv := &corev1.PersistentVolume{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, pv)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
+	}
+	o.pv = o.volumeOf([]corev1.PersistentVolume{*pv})
+	return nil
 }
 
 // marked reports whether the volume has the label LabelForeignCluster of this consumer, which retain sets.
@@ -131,6 +148,55 @@ func (r *Reconciler) reportDeletion(ctx context.Context, o *observed, reason, me
 	})
 	_, err := kit.Commit(ctx, r.Client, o.shadow, wanted)
 	return client.IgnoreNotFound(err)
+}
+
+// releaseRetained labels the volume, which from then on counts itself, before it releases the ShadowVolumeClaim.
+// Otherwise the consumer could fill the provider with volumes that count nowhere. why begins the message of the event.
+func (r *Reconciler) releaseRetained(ctx context.Context, o *observed, kind, why string) error {
+	wanted := counted(o.pv, o.namespace.Labels[v1alpha1.LabelForeignCluster])
+	if _, err := kit.Commit(ctx, r.Client, o.pv, wanted); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("labelling volume %s: %w", o.pv.Name, err)
+	}
+	r.Events.Eventf(o.shadow, kind, reasonRetained,
+		"%sPersistentVolume %s keeps the data. It counts towards the quota of the consumer until an administrator of the "+
+			"provider deletes it or takes it over.", why, o.pv.Name)
+	return r.release(ctx, o)
+}
+
+// countRetained labels volumes that count nowhere, although a claim in a remote namespace left them: their claimRef has
+// the name of a claim and the UID of an earlier one. For example, a provisioner created the volume after its claim was
+// deleted, and the StorageClass retains volumes. shadow is the ShadowVolumeClaim of this name, nil if there is none.
+//
+// A volume without the label of a consumer that has LabelRetained was taken over by an administrator.
+func (r *Reconciler) countRetained(ctx context.Context, key client.ObjectKey, shadow *v1alpha1.ShadowVolumeClaim) error {
+	var pvs corev1.PersistentVolumeList
+	if err := r.Client.List(ctx, &pvs, client.MatchingFields{kit.IndexClaimRef: key.String()}); err != nil {
+		return fmt.Errorf("listing the volumes of claim %s: %w", key, err)
+	}
+	for i := range pvs.Items {
+		pv := &pvs.Items[i]
+		if _, known := pv.Labels[volume.LabelRetained]; known || pv.Spec.ClaimRef.UID == "" ||
+			shadow != nil && shadow.Status.VolumeName == pv.Name {
+			continue
+		}
+		namespace := &corev1.Namespace{}
+		if err := r.Client.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); err != nil || !isRemote(namespace) {
+			return client.IgnoreNotFound(err)
+		}
+		// The cache may have received the volume before its claim.
+		claim, err := claimOf(ctx, r.Live, key)
+		if err != nil {
+			return err
+		}
+		if claim != nil && claim.UID == pv.Spec.ClaimRef.UID {
+			continue
+		}
+		wanted := counted(pv, namespace.Labels[v1alpha1.LabelForeignCluster])
+		if _, err := kit.Commit(ctx, r.Client, pv, wanted); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("labelling volume %s: %w", pv.Name, err)
+		}
+	}
+	return nil
 }
 
 // release removes the finalizer of the ShadowVolumeClaim. With the ShadowVolumeClaim, its quota is released, too.

@@ -4,15 +4,19 @@
 package provider
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
@@ -35,8 +39,10 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 		objects []client.Object
 		// removed and volume are whether the ShadowVolumeClaim is removed and whether the volume exists at the end.
 		removed, volume bool
-		event           string
-		condition       string
+		// foreign is whether the volume belongs to another claim of the same name.
+		foreign   bool
+		event     string
+		condition string
 	}{
 		{name: "retain", objects: []client.Object{aShadow(wasBound, deleting("")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, removed: true, volume: true, event: "Normal VolumeRetained"},
 		{name: "retain, not retained yet", objects: []client.Object{aShadow(wasBound, deleting("Retain")), aClaim(boundClaim), boundVolume("claim")}, removed: true, volume: true, event: "Normal VolumeRetained"},
@@ -63,7 +69,7 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 			}), boundVolume("claim", retainedVolume)}, removed: true},
 		{name: "delete, another claim of the name", objects: []client.Object{aShadow(deleting("Delete")),
 			aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) { c.Labels = nil }), boundVolume("claim")},
-			removed: true, volume: true},
+			removed: true, volume: true, foreign: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, append(test.objects, class)...)
@@ -74,6 +80,9 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 			if kept := w.pv() != nil; kept != test.volume {
 				t.Errorf("volume kept: %v, want %v", kept, test.volume)
 			}
+			if test.removed && test.volume && !test.foreign && !countsItself(w.pv()) {
+				t.Errorf("the kept volume has the labels %v, and does not count", w.pv().Labels)
+			}
 			if shadow := w.shadow(); shadow != nil && conditionOf(t, shadow, v1alpha1.ConditionVolumeBound) != test.condition {
 				t.Errorf("VolumeBound is %q, want %q", conditionOf(t, shadow, v1alpha1.ConditionVolumeBound), test.condition)
 			}
@@ -81,6 +90,99 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 				t.Errorf("event %q, want %q", got, test.event)
 			}
 		})
+	}
+}
+
+// countsItself reports whether a volume counts towards the quota of its consumer without a ShadowVolumeClaim.
+func countsItself(pv *corev1.PersistentVolume) bool {
+	return labels.SelectorFromSet(volume.Retained("rome")).Matches(labels.Set(pv.Labels))
+}
+
+func TestRetainedVolumeCountsBeforeItsClaimIsReleased(t *testing.T) {
+	for _, policy := range []corev1.PersistentVolumeReclaimPolicy{
+		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain,
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			w := newWorld(t, aShadow(wasBound, deleting(v1alpha1.VolumeDeletionRetain)), aClaim(boundClaim),
+				boundVolume("claim", func(pv *corev1.PersistentVolume) { pv.Spec.PersistentVolumeReclaimPolicy = policy }),
+				aClass(storagev1.VolumeBindingImmediate))
+			w.Fault = func(_ kittest.Write, done bool) error {
+				if done && w.shadow() == nil && !countsItself(w.pv()) {
+					t.Error("neither the claim nor its volume counts")
+				}
+				return nil
+			}
+			w.settle()
+			if w.shadow() != nil {
+				t.Error("the ShadowVolumeClaim is not released")
+			}
+		})
+	}
+}
+
+func TestVolumeThatTheCacheLacksCountsToo(t *testing.T) {
+	w := newWorld(t, aShadow(wasBound, deleting(v1alpha1.VolumeDeletionRetain)), boundVolume("former", retainedVolume),
+		aClass(storagev1.VolumeBindingImmediate))
+	cached := w.reconciler.Client.(client.WithWatch)
+	w.reconciler.Client = interceptor.NewClient(cached, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, ok := list.(*corev1.PersistentVolumeList); ok {
+				return nil
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	w.settle()
+	if w.shadow() != nil || !countsItself(w.pv()) {
+		t.Errorf("ShadowVolumeClaim %v, labels of the volume %v", w.shadow(), w.pv().Labels)
+	}
+}
+
+func TestVolumesOfEarlierClaimsCount(t *testing.T) {
+	released := func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased }
+	takenOver := func(pv *corev1.PersistentVolume) { pv.Labels = map[string]string{volume.LabelRetained: "true"} }
+	for _, test := range []struct {
+		name    string
+		objects []client.Object
+		counts  bool
+	}{
+		{"the volume of a claim", []client.Object{aClaim(boundClaim), boundVolume("claim")}, false},
+		{"the volume of a bound ShadowVolumeClaim", []client.Object{aShadow(wasBound), aClaim(boundClaim),
+			boundVolume("claim", retainedVolume)}, false},
+		{"the volume of a lost ShadowVolumeClaim", []client.Object{aShadow(wasBound), boundVolume("former", retainedVolume)},
+			false},
+		{"provisioned after the deletion", []client.Object{boundVolume("former", released)}, true},
+		{"provisioned after the deletion, with a new ShadowVolumeClaim",
+			[]client.Object{aShadow(), aClaim(), boundVolume("former", released)}, true},
+		{"provisioned after the deletion, with a lost ShadowVolumeClaim",
+			[]client.Object{aShadow(), boundVolume("former", released)}, true},
+		{"retained by an earlier version", []client.Object{boundVolume("former", retainedVolume, released)}, true},
+		{"taken over by an administrator", []client.Object{boundVolume("former", released, takenOver)}, false},
+		{"prepared for a claim", []client.Object{boundVolume("")}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, append(test.objects, aClass(storagev1.VolumeBindingImmediate))...)
+			if _, err := w.pass(); err != nil {
+				t.Fatal(err)
+			}
+			if got := countsItself(w.pv()); got != test.counts {
+				t.Errorf("counts: %v, want %v; labels %v", got, test.counts, w.pv().Labels)
+			}
+		})
+	}
+}
+
+func TestVolumeThatIsBoundAgainCountsOnce(t *testing.T) {
+	w := newWorld(t, aShadow(existing), boundVolume("", retainedVolume,
+		func(pv *corev1.PersistentVolume) { pv.Labels = volume.Retained("rome") }), aClass(storagev1.VolumeBindingImmediate))
+	if _, err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	kittest.Change(w.Cluster, "", volumeName, &corev1.PersistentVolume{},
+		func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = w.claim().UID })
+	w.settle()
+	if w.shadow().Status.Phase != v1alpha1.ShadowVolumeClaimBound || countsItself(w.pv()) {
+		t.Errorf("phase %q, labels of the volume %v", w.shadow().Status.Phase, w.pv().Labels)
 	}
 }
 

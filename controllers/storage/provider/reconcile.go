@@ -5,6 +5,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,12 +35,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	shadow := &v1alpha1.ShadowVolumeClaim{}
 	err := r.Client.Get(ctx, request.NamespacedName, shadow)
 	if apierrors.IsNotFound(err) {
-		return kit.Result(0, r.withoutShadow(ctx, request.NamespacedName))
+		return kit.Result(0, errors.Join(r.countRetained(ctx, request.NamespacedName, nil),
+			r.withoutShadow(ctx, request.NamespacedName)))
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	r.orphans.forget(request.NamespacedName)
+	if err := r.countRetained(ctx, request.NamespacedName, shadow); err != nil {
+		return kit.Result(0, err)
+	}
 	o, err := r.observe(ctx, shadow)
 	if err != nil {
 		return ctrl.Result{}, err
