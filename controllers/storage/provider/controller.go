@@ -6,6 +6,7 @@ package provider
 import (
 	"context"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -108,7 +109,11 @@ func (r *Reconciler) podHandler() handler.EventHandler {
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue queue) { add(ctx, e.ObjectNew, queue) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue queue) {
 			if pod, ok := e.Object.(*corev1.Pod); ok && r.inRemoteNamespace(ctx, pod.Namespace) {
-				r.vanished.add(pod, r.bootOf(ctx, pod.Spec.NodeName))
+				var missed time.Time
+				if e.DeleteStateUnknown {
+					missed = r.Clock.Now()
+				}
+				r.vanished.add(pod, r.bootOf(ctx, pod.Spec.NodeName), missed)
 			}
 			add(ctx, e.Object, queue)
 		},

@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -29,6 +31,8 @@ const (
 	annotationUnended = "storage.liqo.io/unended-pods"
 	// maxUnended is the maximum number of pods in annotationUnended.
 	maxUnended = 64
+	// heartbeatDelay is longer than the time after which a Node whose kubelet sends no heartbeats is no longer ready.
+	heartbeatDelay = time.Minute
 )
 
 // unendedPod is a pod that was deleted by force, so that its containers may still run. A kubelet reports the final
@@ -42,6 +46,24 @@ type unendedPod struct {
 	Node string    `json:"node"`
 	// Boot is the boot id of the node when the pod was deleted. After the node has booted again, the pod has ended.
 	Boot string `json:"boot,omitempty"`
+	// Missed is set if the watch was interrupted when the pod was deleted, so that its last state is not known. It is the
+	// Unix time at which the watch continued, and Grace the termination grace period of the pod in seconds.
+	Missed int64 `json:"missed,omitempty"`
+	Grace  int64 `json:"grace,omitempty"`
+}
+
+// endedOn reports whether the pod has ended on its node, which exists. A pod whose last state is not known has most
+// probably ended in the usual way. Otherwise the kubelet ended it after its grace period, if the kubelet was connected.
+func (p unendedPod) endedOn(node *corev1.Node, now time.Time) bool {
+	if p.Boot != "" && node.Status.NodeInfo.BootID != p.Boot ||
+		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) {
+		return true
+	}
+	return p.Missed != 0 && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		connected := time.Unix(max(p.Missed, c.LastTransitionTime.Unix()), 0)
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue &&
+			now.Sub(connected) >= time.Duration(p.Grace)*time.Second+heartbeatDelay
+	})
 }
 
 // vanishedPods has the pods that were deleted by force and are not in the annotation of their claims yet.
@@ -51,10 +73,16 @@ type vanishedPods struct {
 }
 
 // add records a deleted pod for each of its claims, unless the pod has ended or never had a node. boot is the boot id
-// of the node.
-func (v *vanishedPods) add(pod *corev1.Pod, boot string) {
+// of the node. missed is when the watch continued, if it was interrupted when the pod was deleted, and zero otherwise.
+func (v *vanishedPods) add(pod *corev1.Pod, boot string, missed time.Time) {
 	if podspec.Finished(pod) || pod.Spec.NodeName == "" {
 		return
+	}
+	vanished := unendedPod{Name: pod.Name, UID: pod.UID, Node: pod.Spec.NodeName, Boot: boot}
+	if !missed.IsZero() {
+		vanished.Missed = missed.Unix()
+		vanished.Grace = max(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds),
+			ptr.Deref(pod.DeletionGracePeriodSeconds, 0))
 	}
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -63,7 +91,7 @@ func (v *vanishedPods) add(pod *corev1.Pod, boot string) {
 	}
 	for _, claim := range kit.ClaimsOf(pod) {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: claim}
-		v.byClaim[key] = append(v.byClaim[key], unendedPod{Name: pod.Name, UID: pod.UID, Node: pod.Spec.NodeName, Boot: boot})
+		v.byClaim[key] = append(v.byClaim[key], vanished)
 	}
 }
 
@@ -89,8 +117,7 @@ func (v *vanishedPods) recorded(claim types.NamespacedName, pods []unendedPod) {
 func (v *vanishedPods) forget(claim types.NamespacedName) { v.recorded(claim, v.of(claim)) }
 
 // recordVanished updates annotationUnended of a claim with at most maxUnended pods that were deleted by force, so that
-// the list survives a restart of this process. It removes pods whose node was deleted, was restarted or is out of
-// service.
+// the list survives a restart of this process. It removes pods that have ended since.
 func (r *Reconciler) recordVanished(ctx context.Context, o *observed) error {
 	key := client.ObjectKeyFromObject(o.claim)
 	seen := r.vanished.of(key)
@@ -102,7 +129,7 @@ func (r *Reconciler) recordVanished(ctx context.Context, o *observed) error {
 			all = append(all, pod)
 		}
 	}
-	all = slices.DeleteFunc(all, func(p unendedPod) bool { return r.endedWithNode(ctx, p) })
+	all = slices.DeleteFunc(all, func(p unendedPod) bool { return r.ended(ctx, p) })
 	o.unended = all[:min(len(all), maxUnended)]
 
 	wanted := o.claim.DeepCopy()
@@ -121,14 +148,13 @@ func (r *Reconciler) recordVanished(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// endedWithNode reports whether a pod has ended because its node was deleted, was restarted or is out of service.
-func (r *Reconciler) endedWithNode(ctx context.Context, p unendedPod) bool {
+// ended reports whether a pod has ended because its node was deleted, or as endedOn reports.
+func (r *Reconciler) ended(ctx context.Context, p unendedPod) bool {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: p.Node}, &node); err != nil {
 		return apierrors.IsNotFound(err)
 	}
-	return p.Boot != "" && node.Status.NodeInfo.BootID != p.Boot ||
-		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	return p.endedOn(&node, r.Clock.Now())
 }
 
 // bootOf returns the boot id of a node; empty if the node does not exist.

@@ -5,12 +5,17 @@ package provider
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
@@ -76,9 +81,9 @@ func TestPodDeletedByForceUsesTheVolumeUntilItsNodeEndedIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := boundWorld(t)
-			w.reconciler.vanished.add(aPod("db-0"), w.reconciler.bootOf(t.Context(), "worker"))
-			w.reconciler.vanished.add(aPod("ended", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), "")
-			w.reconciler.vanished.add(aPod("unscheduled", func(p *corev1.Pod) { p.Spec.NodeName = "" }), "")
+			w.reconciler.vanished.add(aPod("db-0"), w.reconciler.bootOf(t.Context(), "worker"), time.Time{})
+			w.reconciler.vanished.add(aPod("ended", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), "", time.Time{})
+			w.reconciler.vanished.add(aPod("unscheduled", func(p *corev1.Pod) { p.Spec.NodeName = "" }), "", time.Time{})
 			if diff := cmp.Diff([]string{"db-0"}, users(w)); diff != "" {
 				t.Errorf("users (-want +got):\n%s", diff)
 			}
@@ -96,6 +101,54 @@ func TestPodDeletedByForceUsesTheVolumeUntilItsNodeEndedIt(t *testing.T) {
 			}
 			if _, left := w.claim().Annotations[annotationUnended]; left {
 				t.Error("the pod is still recorded on the claim")
+			}
+		})
+	}
+}
+
+func TestPodThatTheWatchMissedUsesTheVolumeForItsGracePeriod(t *testing.T) {
+	ready := func(status corev1.ConditionStatus, since time.Duration) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(kittest.Epoch.Add(since)),
+			}}
+		}
+	}
+	grace := func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(120)) }
+	for _, test := range []struct {
+		name   string
+		missed bool
+		node   func(*corev1.Node)
+		after  time.Duration
+		uses   bool
+	}{
+		{"deleted by force", false, ready(corev1.ConditionTrue, -time.Hour), 24 * time.Hour, true},
+		{"missed, at once", true, ready(corev1.ConditionTrue, -time.Hour), 0, true},
+		{"missed, in the grace period", true, ready(corev1.ConditionTrue, -time.Hour), 179 * time.Second, true},
+		{"missed, after the grace period", true, ready(corev1.ConditionTrue, -time.Hour), 180 * time.Second, false},
+		{"missed, node was not ready", true, ready(corev1.ConditionTrue, time.Minute), 180 * time.Second, true},
+		{"missed, node has been ready again", true, ready(corev1.ConditionTrue, time.Minute), 240 * time.Second, false},
+		{"missed, node is not ready", true, ready(corev1.ConditionFalse, -time.Hour), 24 * time.Hour, true},
+		{"missed, node is unknown", true, ready(corev1.ConditionUnknown, -time.Hour), 24 * time.Hour, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := boundWorld(t)
+			kittest.Change(w.Cluster, "", "worker", &corev1.Node{}, test.node)
+			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			defer queue.ShutDown()
+			w.reconciler.podHandler().Delete(t.Context(),
+				event.DeleteEvent{Object: aPod("db-0", grace), DeleteStateUnknown: test.missed}, queue)
+			if _, err := w.pass(); err != nil {
+				t.Fatal(err)
+			}
+			w.restart()
+			w.Clock.SetTime(kittest.Epoch.Add(test.after))
+			after, err := w.pass()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if uses := len(w.shadow().Status.Fence.Users) > 0; uses != test.uses || uses != (after == fenceCheck) {
+				t.Errorf("uses the volume: %v, want %v; checked again after %v", uses, test.uses, after)
 			}
 		})
 	}
