@@ -6,6 +6,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,10 +32,13 @@ const (
 	// provisioner's. Check the provisioner.
 	reasonDeletionFailed = "DeletionFailed"
 	// reasonRetained of an event on a ShadowVolumeClaim means that the claim is deleted and its volume, which the
-	// message names, is retained. The volume counts towards the quota of the consumer. Delete the volume if it is not
-	// needed.
+	// message names, is retained, and counts towards the quota of the consumer. Delete the volume if it is not needed.
 	reasonRetained = "VolumeRetained"
 )
+
+// releasedAtOnce is longer than the time between the creation of a volume whose claim does not exist any more and its
+// phase Released, and shorter than the time for which a claim of a provider usually has its volume.
+const releasedAtOnce = time.Minute
 
 // delete deletes the claim when no pod uses it, and after that the volume if the deletion policy is Delete. In
 // this order, no volume is deleted while a pod mounts its claim.
@@ -163,9 +167,8 @@ func (r *Reconciler) releaseRetained(ctx context.Context, o *observed, kind, why
 	return r.release(ctx, o)
 }
 
-// countRetained labels volumes that count nowhere, although a claim in a remote namespace left them: their claimRef has
-// the name of a claim and the UID of an earlier one. For example, a provisioner created the volume after its claim was
-// deleted, and the StorageClass retains volumes. shadow is the ShadowVolumeClaim of this name, nil if there is none.
+// countRetained labels volumes that a claim of the consumer left and that count nowhere: their claimRef has the name of
+// a claim and the UID of an earlier one. shadow is the ShadowVolumeClaim of this name, nil if there is none.
 //
 // A volume without the label of a consumer that has LabelRetained was taken over by an administrator.
 func (r *Reconciler) countRetained(ctx context.Context, key client.ObjectKey, shadow *v1alpha1.ShadowVolumeClaim) error {
@@ -188,15 +191,26 @@ func (r *Reconciler) countRetained(ctx context.Context, key client.ObjectKey, sh
 		if err != nil {
 			return err
 		}
-		if claim != nil && claim.UID == pv.Spec.ClaimRef.UID {
+		foreignCluster := namespace.Labels[v1alpha1.LabelForeignCluster]
+		if claim != nil && claim.UID == pv.Spec.ClaimRef.UID || !leftBy(foreignCluster, pv) {
 			continue
 		}
-		wanted := counted(pv, namespace.Labels[v1alpha1.LabelForeignCluster])
+		wanted := counted(pv, foreignCluster)
 		if _, err := kit.Commit(ctx, r.Client, pv, wanted); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("labelling volume %s: %w", pv.Name, err)
 		}
 	}
 	return nil
+}
+
+// leftBy reports whether a released volume is of a ShadowVolumeClaim of this consumer, and not of a claim that the
+// provider created in the remote namespace. A volume without the label of the consumer was not bound before its claim
+// was deleted: its provisioner created it afterwards, so that Kubernetes released it at once.
+func leftBy(foreignCluster string, pv *corev1.PersistentVolume) bool {
+	released := pv.Status.LastPhaseTransitionTime
+	return pv.Labels[v1alpha1.LabelForeignCluster] == foreignCluster ||
+		pv.Annotations[volume.AnnotationProvisionedBy] != "" && pv.Status.Phase == corev1.VolumeReleased &&
+			released != nil && released.Sub(pv.CreationTimestamp.Time) < releasedAtOnce
 }
 
 // release removes the finalizer of the ShadowVolumeClaim. With the ShadowVolumeClaim, its quota is released, too.

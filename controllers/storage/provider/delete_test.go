@@ -7,11 +7,13 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -58,7 +60,7 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 			objects: []client.Object{aShadow(deleting("Delete")), boundVolume("former", released,
 				func(pv *corev1.PersistentVolume) {
 					pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-				})}, removed: true, volume: true},
+				})}, removed: true, volume: true, foreign: true},
 		{name: "delete, volume released by an earlier ShadowVolumeClaim of the name",
 			objects: []client.Object{aShadow(deleting("Delete")),
 				boundVolume("former", retainedVolume, released)}, removed: true, volume: true},
@@ -139,7 +141,16 @@ func TestVolumeThatTheCacheLacksCountsToo(t *testing.T) {
 }
 
 func TestVolumesOfEarlierClaimsCount(t *testing.T) {
-	released := func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased }
+	releasedAfter := func(age time.Duration) func(*corev1.PersistentVolume) {
+		return func(pv *corev1.PersistentVolume) {
+			pv.CreationTimestamp = metav1.NewTime(kittest.Epoch)
+			pv.Annotations = map[string]string{volume.AnnotationProvisionedBy: "csi.example.com"}
+			pv.Status.Phase = corev1.VolumeReleased
+			pv.Status.LastPhaseTransitionTime = ptr.To(metav1.NewTime(kittest.Epoch.Add(age)))
+		}
+	}
+	atOnce, later := releasedAfter(time.Second), releasedAfter(time.Hour)
+	static := func(pv *corev1.PersistentVolume) { pv.Annotations = nil }
 	takenOver := func(pv *corev1.PersistentVolume) { pv.Labels = map[string]string{volume.LabelRetained: "true"} }
 	for _, test := range []struct {
 		name    string
@@ -151,13 +162,15 @@ func TestVolumesOfEarlierClaimsCount(t *testing.T) {
 			boundVolume("claim", retainedVolume)}, false},
 		{"the volume of a lost ShadowVolumeClaim", []client.Object{aShadow(wasBound), boundVolume("former", retainedVolume)},
 			false},
-		{"provisioned after the deletion", []client.Object{boundVolume("former", released)}, true},
+		{"provisioned after the deletion", []client.Object{boundVolume("former", atOnce)}, true},
 		{"provisioned after the deletion, with a new ShadowVolumeClaim",
-			[]client.Object{aShadow(), aClaim(), boundVolume("former", released)}, true},
+			[]client.Object{aShadow(), aClaim(), boundVolume("former", atOnce)}, true},
 		{"provisioned after the deletion, with a lost ShadowVolumeClaim",
-			[]client.Object{aShadow(), boundVolume("former", released)}, true},
-		{"retained by an earlier version", []client.Object{boundVolume("former", retainedVolume, released)}, true},
-		{"taken over by an administrator", []client.Object{boundVolume("former", released, takenOver)}, false},
+			[]client.Object{aShadow(), boundVolume("former", atOnce)}, true},
+		{"retained by an earlier version", []client.Object{boundVolume("former", later, retainedVolume)}, true},
+		{"taken over by an administrator", []client.Object{boundVolume("former", atOnce, takenOver)}, false},
+		{"of a claim of the provider", []client.Object{boundVolume("former", later)}, false},
+		{"of a claim of the provider, not provisioned", []client.Object{boundVolume("former", atOnce, static)}, false},
 		{"prepared for a claim", []client.Object{boundVolume("")}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
