@@ -4,8 +4,10 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +20,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -131,10 +134,24 @@ func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
 		t.Errorf("the claim counts against %q; finalizers (-want +got):\n%s", left.Status.ForeignCluster, diff)
 	}
 	exceeded("while the volume is not released", create(biella.remote, "b", "slow", "5Gi"))
+	volumes := env.Kube.CoreV1().PersistentVolumes()
+	retained := hostVolume("volume-retained-for-biella")
+	retained.Labels = volume.Retained("biella")
+	must(t)(volumes.Create(t.Context(), retained, metav1.CreateOptions{}))
+	undo(t, func(ctx context.Context) error {
+		return volumes.Delete(ctx, retained.Name, metav1.DeleteOptions{})
+	})
 	must(t)(admin.ShadowVolumeClaims(biella.remote).Patch(t.Context(), "a", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":[]}}`), metav1.PatchOptions{}))
+	err = create(biella.remote, "b", "slow", "10Gi")
+	exceeded("while a volume is retained", err)
+	if err != nil && !strings.HasSuffix(err.Error(), "take over: "+retained.Name) {
+		t.Errorf("the error does not name the retained volume: %v", err)
+	}
+	must(t)(volumes.Patch(t.Context(), retained.Name, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"`+v1alpha1.LabelForeignCluster+`":null}}}`), metav1.PatchOptions{}))
 	if err := create(biella.remote, "b", "slow", "10Gi"); err != nil {
-		t.Errorf("after the volume is released: %v", err)
+		t.Errorf("after the volume was taken over: %v", err)
 	}
 }
 
