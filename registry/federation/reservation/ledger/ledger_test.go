@@ -281,6 +281,31 @@ func TestReservingWaitsForTheMinimumRevision(t *testing.T) {
 	})
 }
 
+// An amount that a policy adds may count instead of an object from before the object is deleted. Here the object is
+// deleted just after the policy was read.
+func TestPolicyIsReadAfterTheUsage(t *testing.T) {
+	kind := kindOf(count(1))
+	policyOf := kind.Policy
+	l := newLedgers(kind, inMemory(&stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}))
+	pod := onePod("deleted", "7")
+	if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8"),
+		Items: []federation.ShadowPod{pod}}); err != nil {
+		t.Fatal(err)
+	}
+	l.kind.Policy = func(ctx context.Context, account string) (Policy[corev1.ResourceList, corev1.ResourceList, sum],
+		error) {
+		policy, err := policyOf(ctx, account)
+		l.Changed(&pod, true)
+		return policy, err
+	}
+	if _, err := l.Reserve(t.Context(), "milan", "new", count(1)); !errors.Is(err, errExceeded) {
+		t.Errorf("got %v, want %v", err, errExceeded)
+	}
+	if _, err := l.Reserve(t.Context(), "milan", "new", count(1)); err != nil {
+		t.Errorf("after the object was deleted: %v", err)
+	}
+}
+
 func TestGrowingWaitsForTheRevisionThatWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedgers(kindOf(count(4)), inMemory(&stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}))
