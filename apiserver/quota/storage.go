@@ -81,6 +81,16 @@ func StorageUsed(claims []*v1alpha1.ShadowVolumeClaim, foreignCluster string) co
 	return used
 }
 
+// RetainedStorage returns the storage quota usage of the PersistentVolumes that a provider retains for a
+// consumer.
+func RetainedStorage(volumes []corev1.PersistentVolume) corev1.ResourceList {
+	used := corev1.ResourceList{}
+	for i := range volumes {
+		Add(used, ClaimStorage(volumes[i].Spec.StorageClassName, volumes[i].Spec.Capacity.Storage()))
+	}
+	return used
+}
+
 // ClaimStorage returns the storage quota usage of one claim with a StorageClass: 1 of
 // persistentvolumeclaims, and the largest of sizes. Nil sizes are ignored.
 func ClaimStorage(class string, sizes ...*resource.Quantity) corev1.ResourceList {

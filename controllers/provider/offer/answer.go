@@ -18,6 +18,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/negotiation"
 	"liqo.io/federation/apiserver/quota"
+	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -83,7 +84,7 @@ func (r *Reconciler) withinGrant(ctx context.Context, request *v1alpha1.Resource
 }
 
 // usage returns the quota usage of a consumer: used by its unfinished shadow pods, and stored by its
-// shadow volume claims.
+// shadow volume claims and retained volumes.
 func (r *Reconciler) usage(ctx context.Context, foreignCluster string) (used, stored corev1.ResourceList, err error) {
 	var pods v1alpha1.ShadowPodList
 	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
@@ -93,6 +94,13 @@ func (r *Reconciler) usage(ctx context.Context, foreignCluster string) (used, st
 	if err := r.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, err
 	}
+	var volumes corev1.PersistentVolumeList
+	if err := r.Client.List(ctx, &volumes, client.MatchingLabels(volume.Retained(foreignCluster)),
+		client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, err
+	}
 	used = quota.Used(kit.Pointers(pods.Items), foreignCluster)
-	return used, quota.StorageUsed(kit.Pointers(claims.Items), foreignCluster), nil
+	stored = quota.StorageUsed(kit.Pointers(claims.Items), foreignCluster)
+	quota.Add(stored, quota.RetainedStorage(volumes.Items))
+	return used, stored, nil
 }

@@ -23,6 +23,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 )
 
@@ -61,6 +62,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.ShadowPod{}, kit.EnqueueAfter(settle, r.consumerOfPod), builder.WithPredicates(podFinished)).
 		Watches(&v1alpha1.ShadowVolumeClaim{}, kit.EnqueueAfter(settle, r.consumerOfClaim),
 			builder.WithPredicates(kit.Deleted())).
+		Watches(&corev1.PersistentVolume{}, kit.EnqueueAfter(settle, r.consumersOfVolumes),
+			builder.WithPredicates(volumeReleased)).
 		Watches(&storagev1.StorageClass{}, consumers, builder.WithPredicates(kit.CreatedOrDeleted())).
 		Watches(&corev1.Node{}, consumers, builder.WithPredicates(kit.Changed(shareChanged))).
 		WithOptions(kit.Options(workers)).
@@ -73,6 +76,20 @@ func (r *Reconciler) consumerOfPod(ctx context.Context, object client.Object) []
 
 func (r *Reconciler) consumerOfClaim(ctx context.Context, object client.Object) []reconcile.Request {
 	return r.exceeding(ctx, object.(*v1alpha1.ShadowVolumeClaim).Status.ForeignCluster)
+}
+
+// consumersOfVolumes returns requests for all consumers whose usage exceeds the quota: a volume that was taken over has
+// no label of its consumer.
+func (r *Reconciler) consumersOfVolumes(ctx context.Context, _ client.Object) []reconcile.Request {
+	var clusters v1alpha1.ForeignClusterList
+	if err := r.Client.List(ctx, &clusters); err != nil {
+		return nil
+	}
+	var all []reconcile.Request
+	for i := range clusters.Items {
+		all = append(all, r.exceeding(ctx, clusters.Items[i].Name)...)
+	}
+	return all
 }
 
 // exceeding returns the reconcile request of a consumer whose quota usage changed, if its usage exceeds the quota,
@@ -95,6 +112,17 @@ func (r *Reconciler) exceeding(ctx context.Context, consumer string) []reconcile
 
 // podFinished selects deletions of ShadowPods, and updates of finished ShadowPods.
 var podFinished = kit.ChangedOrDeleted(func(_, current *v1alpha1.ShadowPod) bool { return current.Status.Phase != "" })
+
+// volumeReleased selects deletions of PersistentVolumes, and updates after which a volume does not count towards the
+// quota of a consumer any more.
+var volumeReleased = kit.ChangedOrDeleted(func(old, current *corev1.PersistentVolume) bool {
+	for key := range volume.Retained("") {
+		if old.Labels[key] != "" && old.Labels[key] != current.Labels[key] {
+			return true
+		}
+	}
+	return false
+})
 
 // shareChanged reports whether an update of a node changes what it contributes to offers. Heartbeats of
 // the kubelet do not.

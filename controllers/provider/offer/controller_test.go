@@ -50,7 +50,8 @@ func TestReleasesConcernOnlyConsumersBeyondTheirGrant(t *testing.T) {
 		w.changeRequest(func(request *v1alpha1.ResourceRequest) {
 			request.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionWithinQuota, Status: status}}
 		})
-		for _, got := range [][]reconcile.Request{w.consumerOfPod(t.Context(), pod), w.consumerOfClaim(t.Context(), claim)} {
+		for _, got := range [][]reconcile.Request{w.consumerOfPod(t.Context(), pod), w.consumerOfClaim(t.Context(), claim),
+			w.consumersOfVolumes(t.Context(), retainedVolume())} {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("usage exceeds the grant is %t: requests (-want +got):\n%s", exceeds, diff)
 			}
@@ -66,5 +67,22 @@ func TestReleasesConcernOnlyConsumersBeyondTheirGrant(t *testing.T) {
 		podFinished.Create(event.CreateEvent{Object: finished}) ||
 		!podFinished.Delete(event.DeleteEvent{Object: pod}) {
 		t.Error("not selected are deletions and updates of finished pods")
+	}
+	takenOver, ordinary := retainedVolume(), retainedVolume()
+	delete(takenOver.Labels, v1alpha1.LabelForeignCluster)
+	ordinary.Labels = nil
+	for _, test := range []struct {
+		name         string
+		old, current *corev1.PersistentVolume
+		want         bool
+	}{
+		{"taken over", retainedVolume(), takenOver, true},
+		{"bound again", retainedVolume(), ordinary, true},
+		{"retained", ordinary, retainedVolume(), false},
+		{"unchanged", retainedVolume(), retainedVolume(), false},
+	} {
+		if got := volumeReleased.Update(event.UpdateEvent{ObjectOld: test.old, ObjectNew: test.current}); got != test.want {
+			t.Errorf("volume %s: selected %t, want %t", test.name, got, test.want)
+		}
 	}
 }

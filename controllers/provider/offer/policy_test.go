@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
@@ -164,6 +165,14 @@ func TestOffersFollowNodes(t *testing.T) {
 	}
 }
 
+// retainedVolume returns a volume of 1Gi that counts towards the quota of the consumer.
+func retainedVolume() *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv-1", Labels: volume.Retained("rome")},
+		Spec:       corev1.PersistentVolumeSpec{StorageClassName: "fast", Capacity: list("storage", "1Gi")},
+	}
+}
+
 func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 	w := newWorld(t, DefaultPolicy())
 	w.Add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com"})
@@ -220,6 +229,13 @@ func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 		}, metav1.ConditionFalse, reasonQuotaReduced,
 			"The usage exceeds the quota of persistentvolumeclaims, requests.storage."},
 		{"claims are deleted", func() { store("1Gi") }, metav1.ConditionTrue, reasonWithinQuota, ""},
+		{"a volume is retained", func() { w.Add(retainedVolume()) }, metav1.ConditionFalse, reasonQuotaReduced,
+			"The usage exceeds the quota of persistentvolumeclaims, requests.storage."},
+		{"the volume is deleted", func() {
+			if err := w.Delete(t.Context(), retainedVolume()); err != nil {
+				t.Fatal(err)
+			}
+		}, metav1.ConditionTrue, reasonWithinQuota, ""},
 		{"no storage is offered any more", func() { limits("cpu", "500m") }, metav1.ConditionFalse, reasonQuotaReduced,
 			"The usage exceeds the quota of requests.storage."},
 		{"the offer is no longer accepted", func() { accept(v1alpha1.NegotiationRefused) }, metav1.ConditionFalse,

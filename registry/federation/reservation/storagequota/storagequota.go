@@ -168,11 +168,9 @@ func within(consumer string, limits corev1.ResourceList, classes []string, volum
 	if _, limited := limits[corev1.ResourcePersistentVolumeClaims]; offered && !limited {
 		limits[corev1.ResourcePersistentVolumeClaims] = *resource.NewQuantity(maxVolumes, resource.DecimalSI)
 	}
-	retained, names := corev1.ResourceList{}, make([]string, len(volumes))
+	retained, names := quota.RetainedStorage(volumes), make([]string, len(volumes))
 	for i := range volumes {
-		pv := &volumes[i]
-		names[i] = pv.Name
-		quota.Add(retained, quota.ClaimStorage(pv.Spec.StorageClassName, pv.Spec.Capacity.Storage()))
+		names[i] = volumes[i].Name
 	}
 	slices.Sort(names)
 	return func(used used, request Request) (corev1.ResourceList, error) {
