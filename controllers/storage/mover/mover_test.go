@@ -489,6 +489,12 @@ func TestReceiverRunsOnlyAReceivingRsync(t *testing.T) {
 		{args: []string{"--server", "--backup-dir=/etc", ".", "."}, refused: true},
 		{args: []string{"--server", "--log-file=/x", ".", "."}, refused: true},
 		{args: []string{"--server", "-l", ".", "a", "b"}, refused: true},
+		// Option s reads other arguments from the connection, also if it is one of several, and M and T have values.
+		{args: []string{"--server", "-s", ".", "."}, refused: true},
+		{args: []string{"--server", "-slHogDtpAXrSe.iLsfxCIvu", ".", "."}, refused: true},
+		{args: []string{"--server", "-Mx", ".", "."}, refused: true},
+		{args: []string{"--server", "-Tx", ".", "."}, refused: true},
+		{args: []string{"--server", "-@-1", "-nlOHgtpAXrcSe.iLsfxCIvu", ".", "."}},
 		{args: []string{"."}, refused: true},
 		{args: nil, refused: true},
 	} {

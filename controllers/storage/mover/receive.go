@@ -155,7 +155,9 @@ func (o *Options) last() (bool, error) {
 }
 
 var (
-	shortOptions = regexp.MustCompile(`^-([A-Za-z.0-9]+|@-1)$`)
+	// shortOptions has the options of copyFlags and of all passes. The value of option e, which is the last one, lists
+	// features of the sender. Option s is refused: with it, rsync would read its arguments from the connection.
+	shortOptions = regexp.MustCompile(`^-([ADHORSXcglnoprt]+(e[A-Za-z.0-9]*)?|@-1)$`)
 	longOptions  = regexp.MustCompile(`^--(server|delete|delete-before|checksum|numeric-ids|inplace|partial|sparse|` +
 		`specials|from0|relative|` +
 		`no-[a-z-]+|ignore-errors|timeout=[0-9]+|bwlimit=[0-9]+|log-format=[%A-Za-z]*|out-format=[%A-Za-z]*)$`)
