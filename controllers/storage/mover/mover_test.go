@@ -516,8 +516,21 @@ func TestReceiverAcceptsWhatEachSenderRequests(t *testing.T) {
 	if err := os.WriteFile(shell, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	list := filepath.Join(directory, "list")
+	if err := os.WriteFile(list, []byte("./shell\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	changed := []string{"--itemize-changes", "--from0", "--files-from=" + list, nanoseconds}
 	for _, root := range []bool{true, false} {
-		for _, extra := range [][]string{{deleteFirst, nanoseconds}, {deleteFirst, "--checksum"}} {
+		for _, extra := range [][]string{
+			{deleteFirst, nanoseconds, "--partial", "--info=progress2"},
+			{deleteFirst, nanoseconds, "--partial", "--info=progress2", "--inplace"},
+			append([]string{deleteFirst, nanoseconds, "--partial", "--info=progress2"}, checksums...),
+			append([]string{"--itemize-changes", deleteFirst, nanoseconds}, checksums...),
+			append(slices.Clone(changed), checksums...),
+			append(append(slices.Clone(changed), checksums...), "--dry-run"),
+			{"--itemize-changes", deleteFirst, "--dry-run"},
+		} {
 			o := Options{Bandwidth: 1 << 20}
 			args := append(append(o.copyFlags(root), extra...), "--rsh="+shell, directory+"/", "target:.")
 			// rsync fails because the shell starts no server.
@@ -528,6 +541,10 @@ func TestReceiverAcceptsWhatEachSenderRequests(t *testing.T) {
 			}
 			if _, err := serverArguments(strings.Split(strings.TrimSpace(string(content)), "\n"), DataPath); err != nil {
 				t.Errorf("root %t, %v: %v", root, extra, err)
+			}
+			// Reading a large file may take longer than any timeout.
+			if slices.Contains(extra, checksums[0]) == strings.Contains(string(content), "--timeout") {
+				t.Errorf("root %t, %v: the server has the arguments %q", root, extra, content)
 			}
 		}
 	}

@@ -32,6 +32,11 @@ const (
 	nanoseconds = "--modify-window=-1"
 )
 
+// checksums make rsync compare the content of files whose size and time are the same. rsync transfers nothing while it
+// reads a file, which may take longer than ioTimeoutSeconds. Without that timeout, the keepalive of the connection
+// detects that it is lost.
+var checksums = []string{"--checksum", "--timeout=0"}
+
 // waitDelay is the time that an interrupted process may take to end before it is killed.
 const waitDelay = 5 * time.Second
 

@@ -257,7 +257,7 @@ func (s *sender) verify(ctx context.Context) error {
 		}
 		selection = []string{"--from0", "--files-from=" + list}
 	}
-	selection = append(selection, nanoseconds, "--checksum")
+	selection = append(append(selection, nanoseconds), checksums...)
 	repaired, err := s.compare(ctx, selection...)
 	if err != nil {
 		return err
