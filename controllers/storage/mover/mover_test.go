@@ -415,7 +415,7 @@ func TestChangesAreFoundByTheClockOfTheFileSystem(t *testing.T) {
 		second, err := walk(root)
 		return err == nil && second.newest.After(first.newest)
 	})
-	second, err := walkSince(root, first.newest.Add(1), true)
+	second, err := walkSince(root, first.newest.Add(1), true, true)
 	if err != nil {
 		t.Fatal(err)
 	}

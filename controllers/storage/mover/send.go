@@ -128,7 +128,7 @@ func (s *sender) last(ctx context.Context) (bool, error) {
 
 // checkSpace fails if the files of the source do not fit into the target.
 func (s *sender) checkSpace(ctx context.Context) error {
-	tree, err := s.walk()
+	tree, err := s.walk(false)
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func (s *sender) checkSpace(ctx context.Context) error {
 
 // walk reads the tree of the source and records its totals in the report. It fails if another volume than in the first
 // walk is mounted, or if the mover is not root and a file belongs to another user.
-func (s *sender) walk() (*tree, error) {
-	tree, err := walkSince(s.Data, s.since, !s.since.IsZero())
+func (s *sender) walk(last bool) (*tree, error) {
+	tree, err := walkSince(s.Data, s.since, !s.since.IsZero(), last)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (s *sender) pass(ctx context.Context, last bool) error {
 	err := s.retry(ctx, func() error {
 		// A change after the last walk has the time newest or a later one.
 		began = s.newest
-		tree, err := s.walk()
+		tree, err := s.walk(last)
 		if err != nil {
 			return err
 		}

@@ -10,8 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // lostAndFound is a directory of the file system itself, which is not copied.
@@ -38,14 +39,20 @@ type tree struct {
 }
 
 // walk returns the tree of a directory without the list of changed paths.
-func walk(directory string) (*tree, error) { return walkSince(directory, time.Time{}, false) }
+func walk(directory string) (*tree, error) { return walkSince(directory, time.Time{}, false, false) }
 
 // walkSince returns the tree of a directory. If list is true, the tree lists the paths that changed at since, a time by
-// the clock of the file system, or later. Names that are deleted during the walk are omitted.
-func walkSince(directory string, since time.Time, list bool) (*tree, error) {
+// the clock of the file system, or later. If fresh is true, the client of a network file system requests the attributes
+// of each path from its server, and caches them for the rsync that follows; other clients may have changed the path.
+// Names that are deleted during the walk are omitted.
+func walkSince(directory string, since time.Time, list, fresh bool) (*tree, error) {
 	t := &tree{}
+	flags := unix.AT_SYMLINK_NOFOLLOW
+	if fresh {
+		flags |= unix.AT_STATX_FORCE_SYNC
+	}
 	seen := map[uint64]bool{}
-	err := filepath.WalkDir(directory, func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path != directory {
 			return nil
 		}
@@ -57,38 +64,39 @@ func walkSince(directory string, since time.Time, list bool) (*tree, error) {
 			return err
 		}
 		if relative == lostAndFound {
-			return fs.SkipDir
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		}
-		info, err := os.Lstat(path)
+		// The names in a directory are read after its attributes, and not from the cache if these differ.
+		var stat unix.Statx_t
+		err = unix.Statx(unix.AT_FDCWD, path, flags, unix.STATX_BASIC_STATS, &stat)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil {
-			return err
-		}
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return fmt.Errorf("%s has no inode", path)
+			return &fs.PathError{Op: "statx", Path: path, Err: err}
 		}
 		t.files++
-		changed := time.Unix(stat.Ctim.Unix())
+		changed := time.Unix(stat.Ctime.Sec, int64(stat.Ctime.Nsec))
 		if changed.After(t.newest) {
 			t.newest = changed
 		}
 		if relative == "." {
-			t.root = [2]uint64{uint64(stat.Dev), stat.Ino}
+			t.root = [2]uint64{unix.Mkdev(stat.Dev_major, stat.Dev_minor), stat.Ino}
 			return nil
 		}
 		if int(stat.Uid) != os.Geteuid() && t.foreign == "" {
 			t.foreign = path
 		}
-		if info.Mode().IsRegular() {
+		if stat.Mode&unix.S_IFMT == unix.S_IFREG {
 			if stat.Nlink > 1 {
 				t.linked = true
 			}
 			if stat.Nlink == 1 || !seen[stat.Ino] {
-				t.bytes += info.Size()
-				t.allocated += stat.Blocks * 512
+				t.bytes += int64(stat.Size)
+				t.allocated += int64(stat.Blocks) * 512
 			}
 			if stat.Nlink > 1 {
 				seen[stat.Ino] = true
