@@ -111,6 +111,16 @@ func newPairOf(t *testing.T, ofReceiver, ofSender moveIdentity) *pair {
 	return &pair{source: sender.Data, target: receiver.Data, sender: sender, receiver: receiver}
 }
 
+// newSender returns a sender whose passes the test runs itself.
+func (p *pair) newSender(t *testing.T) *sender {
+	t.Helper()
+	client, err := p.sender.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &sender{Options: p.sender, client: client}
+}
+
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 20*time.Second, true,
@@ -606,26 +616,94 @@ func TestServerOfRsyncEndsWithItsConnection(t *testing.T) {
 	go func() {
 		ended <- connect(ctx, p.sender, []string{"target", "rsync", "--server", "-r", ".", "."}, in, io.Discard)
 	}()
-	servers := func() (count int) {
-		processes, err := filepath.Glob("/proc/[0-9]*/stat")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, process := range processes {
-			var pid, parent int
-			// If the process has ended, stat is empty.
-			stat, _ := os.ReadFile(process)
-			if n, _ := fmt.Sscanf(string(stat), "%d (rsync) S %d", &pid, &parent); n == 2 && parent == os.Getpid() {
-				count++
-			}
-		}
-		return count
-	}
-	eventually(t, "rsync runs", func() bool { return servers() == 1 })
+	eventually(t, "rsync runs", func() bool { return len(servers(t)) == 1 })
 	cancel()
 	<-ended
 	_ = stop.Close()
-	eventually(t, "rsync has ended", func() bool { return servers() == 0 })
+	eventually(t, "rsync has ended", func() bool { return len(servers(t)) == 0 })
+}
+
+// servers returns the processes of all rsync servers that this process has started. A server that has received the list
+// of files has a child, which writes the files.
+func servers(t *testing.T) (processes []int) {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parents := map[int]int{}
+	for _, path := range paths {
+		var process, parent int
+		var state string
+		// If the process has ended, stat is empty.
+		stat, _ := os.ReadFile(path)
+		n, _ := fmt.Sscanf(string(stat), "%d (rsync) %s %d", &process, &state, &parent)
+		if n == 3 && isServer(process) {
+			parents[process] = parent
+		}
+	}
+	for process, parent := range parents {
+		if parent == os.Getpid() || parents[parent] == os.Getpid() {
+			processes = append(processes, process)
+		}
+	}
+	return processes
+}
+
+// isServer reports whether a process is an rsync server that has not ended.
+func isServer(process int) bool {
+	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", process))
+	return err == nil && strings.HasPrefix(string(arguments), "rsync\x00--server\x00")
+}
+
+func TestServersOfRsyncDoNotRunAtTheSameTime(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// stopped is true if the first server does not react.
+		stopped bool
+		next    func(t *testing.T, p *pair)
+	}{
+		{name: "another rsync", stopped: true, next: func(t *testing.T, p *pair) {
+			_ = connect(t.Context(), p.sender, []string{"target", "rsync", "--server", "-r", ".", "."},
+				strings.NewReader(""), io.Discard)
+		}},
+		{name: "writing to the disk", next: func(t *testing.T, p *pair) {
+			if _, err := p.newSender(t).request(t.Context(), http.MethodPost, pathSync, requestTimeout); err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPair(t)
+			p.write(t, "file", strings.Repeat("x", 8<<20))
+			p.sender.Bandwidth = 1 << 20
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- send(ctx, p.sender) }()
+			var first []int
+			eventually(t, "rsync writes", func() bool {
+				first = servers(t)
+				return len(first) == 2
+			})
+			for _, process := range first {
+				if !test.stopped {
+					continue
+				}
+				if err := syscall.Kill(process, syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+			}
+			test.next(t, p)
+			for _, process := range first {
+				if isServer(process) {
+					t.Errorf("process %d of the first server has not ended", process)
+					_ = syscall.Kill(process, syscall.SIGKILL)
+				}
+			}
+			cancel()
+			<-ended
+		})
+	}
 }
 
 func TestUnknownFlagNamesTheNearest(t *testing.T) {

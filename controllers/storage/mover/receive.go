@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -28,9 +30,10 @@ const (
 	pathSpace = "/space"
 	// pathPass returns whether to start the last pass.
 	pathPass = "/pass"
-	// pathSync writes all received data to the disk.
+	// pathSync ends the rsync of an earlier request, and writes all received data to the disk.
 	pathSync = "/sync"
-	// pathRsync runs rsync as a server, with the values of the query parameter arg as its arguments.
+	// pathRsync ends the rsync of an earlier request, and runs rsync as a server, with the values of the query parameter
+	// arg as its arguments.
 	pathRsync = "/rsync"
 )
 
@@ -54,6 +57,17 @@ type answer struct {
 	Last bool `json:"last,omitempty"`
 }
 
+// receiver answers the requests of the sender, and runs at most one rsync at a time.
+type receiver struct {
+	*Options
+	// mu is locked while an rsync ends, and while the data is written to the disk.
+	mu sync.Mutex
+	// end ends the rsync of the last request, and returns when all its processes have ended; nil without such a request.
+	end func()
+}
+
+func newReceiver(o *Options) *receiver { return &receiver{Options: o} }
+
 // receive accepts connections until the context ends. It fails if the certificate cannot be read or the port cannot be
 // opened.
 func receive(ctx context.Context, o *Options) error {
@@ -66,7 +80,7 @@ func receive(ctx context.Context, o *Options) error {
 		return fmt.Errorf("accepting connections: %w", err)
 	}
 	server := &http.Server{
-		Handler: o.handler(), TLSConfig: config, BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler: newReceiver(o).handler(), TLSConfig: config, BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: handshakeTimeout, MaxHeaderBytes: maxRequest, Protocols: new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
@@ -81,12 +95,12 @@ func receive(ctx context.Context, o *Options) error {
 }
 
 // handler returns the handler of the sender's requests.
-func (o *Options) handler() http.Handler {
+func (r *receiver) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func() (answer, error){
-		"GET " + pathSpace: func() (a answer, err error) { a.Space, err = space(o.Data); return a, err },
-		"GET " + pathPass:  func() (a answer, err error) { a.Last, err = o.last(); return a, err },
-		"POST " + pathSync: func() (answer, error) { return answer{}, syncFileSystem(o.Data) },
+		"GET " + pathSpace: func() (a answer, err error) { a.Space, err = space(r.Data); return a, err },
+		"GET " + pathPass:  func() (a answer, err error) { a.Last, err = r.last(); return a, err },
+		"POST " + pathSync: func() (answer, error) { return answer{}, r.sync() },
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
 			a, err := serve()
@@ -99,13 +113,34 @@ func (o *Options) handler() http.Handler {
 			_ = json.NewEncoder(w).Encode(a)
 		})
 	}
-	mux.HandleFunc("POST "+pathRsync, o.serveRsync)
+	mux.HandleFunc("POST "+pathRsync, r.serveRsync)
 	return mux
 }
 
+// sync writes the target to its disk, after which nothing writes to it until the sender requests another rsync.
+func (r *receiver) sync() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.end != nil {
+		r.end()
+	}
+	return syncFileSystem(r.Data)
+}
+
+// replace ends the rsync of the last request, and sets the function that ends that of the current one. An rsync whose
+// sender was lost would otherwise wait for ioTimeoutSeconds, and may then write to the target.
+func (r *receiver) replace(end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.end != nil {
+		r.end()
+	}
+	r.end = end
+}
+
 // serveRsync runs rsync as a server that writes to the volume, on the connection of the request.
-func (o *Options) serveRsync(w http.ResponseWriter, r *http.Request) {
-	args, err := serverArguments(r.URL.Query()["arg"], o.Data)
+func (r *receiver) serveRsync(w http.ResponseWriter, request *http.Request) {
+	args, err := serverArguments(request.URL.Query()["arg"], r.Data)
 	if err != nil {
 		http.Error(w, sanitize(err.Error()), http.StatusBadRequest)
 		return
@@ -116,17 +151,33 @@ func (o *Options) serveRsync(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = connection.Close() }()
-	if err := runRsync(r.Context(), args, buffered.Reader, connection); err != nil {
+	ctx, kill := context.WithCancel(request.Context())
+	ended := make(chan struct{})
+	defer close(ended)
+	defer kill()
+	r.replace(func() {
+		// rsync ends when its connection does, and first keeps the partial file for the next one.
+		_ = connection.Close()
+		defer time.AfterFunc(waitDelay, kill).Stop()
+		<-ended
+	})
+	// The context of the request ends with the first failure to read from buffered, before rsync keeps a partial file.
+	in := io.MultiReader(io.LimitReader(buffered, int64(buffered.Reader.Buffered())), connection)
+	if err := runRsync(ctx, args, in, connection); err != nil {
 		// The error ends the connection, and the sender connects again.
 		fmt.Fprintln(os.Stderr, err)
 	}
 }
 
-// runRsync runs rsync on the two directions of a connection until it has ended. It fails if rsync cannot be started;
-// rsync sends all other errors to the sender itself.
+// runRsync runs rsync on the two directions of a connection until all its processes have ended, and kills them when the
+// context ends. It fails if rsync cannot be started; rsync sends all other errors to the sender itself.
 func runRsync(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	cmd := command(ctx, "rsync", args...)
-	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	// The rsync that writes files is a child of the one that is started here. Both have the same process group. Wait
+	// returns when both have closed the pipe of their standard error, which must not be a file for this.
+	cmd.SysProcAttr, cmd.WaitDelay = &syscall.SysProcAttr{Setpgid: true}, 0
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Stdout, cmd.Stderr = out, struct{ io.Writer }{os.Stderr}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("starting rsync: %w", err)
@@ -137,6 +188,8 @@ func runRsync(ctx context.Context, args []string, in io.Reader, out io.Writer) e
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting rsync: %w", err)
 	}
+	// Wait calls Cancel only until the first process has ended.
+	defer context.AfterFunc(ctx, func() { _ = cmd.Cancel() })()
 	go func() {
 		_, _ = io.Copy(stdin, in)
 		_ = stdin.Close()
