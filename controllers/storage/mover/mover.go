@@ -78,7 +78,7 @@ type Options struct {
 	// Bandwidth is the maximum bandwidth of the sender in bytes per second; 0 means no limit.
 	Bandwidth int64
 	// Full means that the last comparison reads all files and compares their checksums. Otherwise, it reads only files
-	// that changed since the start of the pass before the last one.
+	// that changed since the start of the first pass.
 	Full bool
 	// program is the path of this program, which rsync runs as its remote shell.
 	program string
@@ -102,7 +102,7 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 		"Maximum number of bytes that the sender transfers per second. 0 sets no limit.")
 	fs.BoolVar(&o.Full, "full", false,
 		"Compare the checksums of all files after the last pass, and not only of those that changed since the start of the "+
-			"pass before it.")
+			"first one.")
 }
 
 // modes are all modes of the program.

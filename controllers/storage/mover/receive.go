@@ -249,11 +249,11 @@ func space(directory string) (int64, error) {
 func syncFileSystem(directory string) error {
 	root, err := os.Open(directory)
 	if err != nil {
-		return fmt.Errorf("opening the target: %w", err)
+		return fmt.Errorf("opening the volume: %w", err)
 	}
 	defer func() { _ = root.Close() }()
 	if err := unix.Syncfs(int(root.Fd())); err != nil {
-		return fmt.Errorf("writing the target to its disk: %w", err)
+		return fmt.Errorf("writing the volume to its disk: %w", err)
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ type sender struct {
 	report Report
 	// reported is the time of the last report.
 	reported time.Time
-	// since is a time by the clock of the file system. All changes since the start of the last complete pass have this
-	// time or a later one. It is zero before the first pass.
+	// since is a time by the clock of the file system. All paths whose content differs in the target changed at this time
+	// or later. It is zero before the first pass is complete.
 	since time.Time
 	// newest is the time of the latest change that the last walk found. changed has the paths whose inodes changed at
 	// since or later, as the last walk found them.
@@ -169,10 +169,16 @@ func (s *sender) walk(last bool) (*tree, error) {
 // pass runs rsync once over the whole source. In the last pass, it fails if files were deleted while rsync read the
 // source.
 func (s *sender) pass(ctx context.Context, last bool) error {
-	var began time.Time
+	// A change after the last walk has the time newest or a later one.
+	began, first := s.newest, s.since.IsZero()
+	if first {
+		// The time of a file that is mapped into memory changes only with the first write to a page since the page was
+		// written to the disk.
+		if err := syncFileSystem(s.Data); err != nil {
+			return err
+		}
+	}
 	err := s.retry(ctx, func() error {
-		// A change after the last walk has the time newest or a later one.
-		began = s.newest
 		tree, err := s.walk(last)
 		if err != nil {
 			return err
@@ -193,7 +199,7 @@ func (s *sender) pass(ctx context.Context, last bool) error {
 	if err != nil {
 		return err
 	}
-	if !last {
+	if first && !last {
 		s.since = began
 	}
 	s.report.Passes++

@@ -67,7 +67,7 @@ const (
 type MoveVerification string
 
 const (
-	// VerifyChanged compares checksums of the files that changed after the previous copy began, and
+	// VerifyChanged compares checksums of the files that changed after the first copy began, and
 	// size and modification time of all other files.
 	VerifyChanged MoveVerification = "Changed"
 	// VerifyFull compares checksums of all files.

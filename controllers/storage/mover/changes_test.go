@@ -1,0 +1,116 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mover
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// start checks the space and runs the first pass.
+func (s *sender) start(t *testing.T) {
+	t.Helper()
+	if err := s.checkSpace(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.again(t)
+}
+
+// again runs a pass before the last one.
+func (s *sender) again(t *testing.T) {
+	t.Helper()
+	if err := s.pass(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// end runs the last pass and the verification.
+func (s *sender) end(t *testing.T) {
+	t.Helper()
+	if err := errors.Join(s.pass(t.Context(), true), s.verify(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// changedAt returns the time at which the inode of a file in the source changed.
+func (p *pair) changedAt(t *testing.T, name string) time.Time {
+	t.Helper()
+	var stat syscall.Stat_t
+	if err := syscall.Lstat(filepath.Join(p.source, name), &stat); err != nil {
+		t.Fatal(err)
+	}
+	return time.Unix(stat.Ctim.Unix())
+}
+
+// changeAfter writes the file "other" of the source until its time is later than that of the file.
+func (p *pair) changeAfter(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "a change has a later time", func() bool {
+		p.write(t, "other", time.Now().String())
+		return p.changedAt(t, "other").After(p.changedAt(t, name))
+	})
+}
+
+// rewrite writes a file without a change of its time.
+func rewrite(t *testing.T, path, content string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(path, []byte(content), 0o640),
+		os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Of the writes to a page that is not on the disk yet, only the first one changes the time of the file.
+func TestWriteToMappedFileAfterAPassIsCopied(t *testing.T) {
+	p := newPair(t)
+	var fs unix.Statfs_t
+	if err := unix.Statfs(p.source, &fs); err != nil {
+		t.Fatal(err)
+	}
+	if fs.Type == unix.TMPFS_MAGIC {
+		t.Skip("a tmpfs has no disk")
+	}
+	p.write(t, "mapped", strings.Repeat("-", 4096))
+	file, err := os.OpenFile(filepath.Join(p.source, "mapped"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	page, err := unix.Mmap(int(file.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(page) }()
+	page[0] = 'a'
+	p.changeAfter(t, "mapped")
+	s := p.newSender(t)
+	s.start(t)
+	page[0] = 'b'
+	s.end(t)
+	p.assertSame(t)
+}
+
+func TestChangeOfTheSameSizeAndTimeInAnEarlierPassIsCopied(t *testing.T) {
+	p := newPair(t)
+	p.write(t, "file", "before")
+	s := p.newSender(t)
+	s.start(t)
+	rewrite(t, filepath.Join(p.source, "file"), "behind")
+	p.changeAfter(t, "file")
+	s.again(t)
+	s.again(t)
+	s.end(t)
+	p.assertSame(t)
+}
