@@ -20036,7 +20036,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveSpec(ref common.ReferenceCall
 					},
 					"verify": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verify selects the files that are compared between source and target before the claim is bound to the target. The default is Changed with strategy Online, and Full with strategy Offline.\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed after the previous copy began, and size and modification time of all other files.\n - `\"Full\"` compares checksums of all files.",
+							Description: "verify selects the files that are compared between source and target before the claim is bound to the target. The default is Changed with strategy Online, and Full with strategy Offline.\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed after the first copy began, and size and modification time of all other files.\n - `\"Full\"` compares checksums of all files.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Changed", "Full"},
@@ -22342,7 +22342,7 @@ func schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref common.Referenc
 					},
 					"verify": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verify selects the files that are compared between source and target before the claim is bound to the target. The default is Changed with strategy Online, and Full with strategy Offline.\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed after the previous copy began, and size and modification time of all other files.\n - `\"Full\"` compares checksums of all files.",
+							Description: "verify selects the files that are compared between source and target before the claim is bound to the target. The default is Changed with strategy Online, and Full with strategy Offline.\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed after the first copy began, and size and modification time of all other files.\n - `\"Full\"` compares checksums of all files.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Changed", "Full"},
