@@ -114,3 +114,19 @@ func TestChangeOfTheSameSizeAndTimeInAnEarlierPassIsCopied(t *testing.T) {
 	s.end(t)
 	p.assertSame(t)
 }
+
+// rsync takes such names in a list of files as comments.
+func TestChangedFilesWithTheNamesOfCommentsAreCompared(t *testing.T) {
+	names := []string{"#file", ";file", "#directory/file", "./#file", "file", "a\n#file"}
+	p := newPair(t)
+	for _, name := range names {
+		p.write(t, name, "before")
+	}
+	s := p.newSender(t)
+	s.start(t)
+	for _, name := range names {
+		rewrite(t, filepath.Join(p.source, name), "behind")
+	}
+	s.end(t)
+	p.assertSame(t)
+}

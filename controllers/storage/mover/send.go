@@ -258,7 +258,12 @@ func (s *sender) verify(ctx context.Context) error {
 		// No other pod mounts the source, so it has not changed since the walk at the start of the last pass, and the list is
 		// complete.
 		list := filepath.Join(s.State, "changed")
-		if err := os.WriteFile(list, []byte(strings.Join(s.changed, "\x00")), 0o600); err != nil {
+		var names strings.Builder
+		for _, name := range s.changed {
+			// rsync ignores names that begin with # or ;.
+			names.WriteString("./" + name + "\x00")
+		}
+		if err := os.WriteFile(list, []byte(names.String()), 0o600); err != nil {
 			return fmt.Errorf("writing the list of changed files: %w", err)
 		}
 		selection = []string{"--from0", "--files-from=" + list}
