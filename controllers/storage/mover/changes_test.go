@@ -130,3 +130,38 @@ func TestChangedFilesWithTheNamesOfCommentsAreCompared(t *testing.T) {
 	s.end(t)
 	p.assertSame(t)
 }
+
+// With --inplace, rsync would write the content of each file to both, one after the other.
+func TestHardLinksThatTheSourceHasNoMoreAreSeparated(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// between runs between the passes and may return another sender.
+		between func(t *testing.T, p *pair, s *sender) *sender
+	}{
+		{name: "one sender", between: func(_ *testing.T, _ *pair, s *sender) *sender { return s }},
+		{name: "another sender", between: func(t *testing.T, p *pair, _ *sender) *sender {
+			s := p.newSender(t)
+			if err := s.checkSpace(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPair(t)
+			p.write(t, "a", "both")
+			if err := os.Link(filepath.Join(p.source, "a"), filepath.Join(p.source, "b")); err != nil {
+				t.Fatal(err)
+			}
+			s := p.newSender(t)
+			s.start(t)
+			if err := os.Remove(filepath.Join(p.source, "b")); err != nil {
+				t.Fatal(err)
+			}
+			p.write(t, "b", "other")
+			s = test.between(t, p, s)
+			s.again(t)
+			p.assertSame(t)
+		})
+	}
+}

@@ -26,7 +26,7 @@ import (
 // Paths of requests to a receiver. A request to pathRsync is upgraded to a connection of rsync. The response to others
 // is an answer as JSON, or an error as text.
 const (
-	// pathSpace returns the free space of the target.
+	// pathSpace returns the free space of the target, and what the target has.
 	pathSpace = "/space"
 	// pathPass returns whether to start the last pass.
 	pathPass = "/pass"
@@ -53,6 +53,8 @@ const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUp
 type answer struct {
 	// Space is the number of bytes of files that fit into the target, including the files in it.
 	Space int64 `json:"space,omitempty"`
+	// Linked is true if a file in the target has several hard links. Receivers of version 0.1.0 do not set it.
+	Linked bool `json:"linked,omitempty"`
 	// Last is true if the last pass is to start.
 	Last bool `json:"last,omitempty"`
 }
@@ -98,7 +100,7 @@ func receive(ctx context.Context, o *Options) error {
 func (r *receiver) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func() (answer, error){
-		"GET " + pathSpace: func() (a answer, err error) { a.Space, err = space(r.Data); return a, err },
+		"GET " + pathSpace: func() (answer, error) { return space(r.Data) },
 		"GET " + pathPass:  func() (a answer, err error) { a.Last, err = r.last(); return a, err },
 		"POST " + pathSync: func() (answer, error) { return answer{}, r.sync() },
 	} {
@@ -232,17 +234,18 @@ func serverArguments(args []string, data string) ([]string, error) {
 	return append(slices.Clone(args[:dot]), ".", strings.TrimSuffix(data, "/")+"/"), nil
 }
 
-// space returns how many bytes of files fit into the file system of a directory, including the files in the directory.
-func space(directory string) (int64, error) {
+// space returns how many bytes of files fit into the file system of a directory, including the files in the directory,
+// and what the target has.
+func space(directory string) (answer, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(directory, &fs); err != nil {
-		return 0, fmt.Errorf("reading the free space of the target: %w", err)
+		return answer{}, fmt.Errorf("reading the free space of the target: %w", err)
 	}
 	tree, err := walk(directory)
 	if err != nil {
-		return 0, err
+		return answer{}, err
 	}
-	return int64(fs.Bavail)*fs.Bsize + tree.allocated, nil
+	return answer{Space: int64(fs.Bavail)*fs.Bsize + tree.allocated, Linked: tree.linked}, nil
 }
 
 // syncFileSystem writes all cached data of a directory's file system to its disk, and of no other file system.

@@ -43,6 +43,9 @@ type sender struct {
 	// since or later, as the last walk found them.
 	newest  time.Time
 	changed []string
+	// linked is true if a file of the source had several hard links in any walk, or a file of the target before the first
+	// pass.
+	linked bool
 	// root is the device and the inode of the directory at which the volume was mounted in the first walk.
 	root [2]uint64
 }
@@ -140,6 +143,7 @@ func (s *sender) checkSpace(ctx context.Context) error {
 		if tree.allocated > a.Space {
 			return fmt.Errorf("copying: the target has room for %d bytes, and the source has %d", a.Space, tree.allocated)
 		}
+		s.linked = s.linked || a.Linked
 		return nil
 	})
 }
@@ -163,6 +167,7 @@ func (s *sender) walk(last bool) (*tree, error) {
 	}
 	s.report.BytesTotal, s.report.FilesTotal = tree.bytes, tree.files
 	s.newest, s.changed = tree.newest, tree.changed
+	s.linked = s.linked || tree.linked
 	return tree, nil
 }
 
@@ -179,18 +184,18 @@ func (s *sender) pass(ctx context.Context, last bool) error {
 		}
 	}
 	err := s.retry(ctx, func() error {
-		tree, err := s.walk(last)
-		if err != nil {
+		if _, err := s.walk(last); err != nil {
 			return err
 		}
 		s.write(StateCopying, "")
 		flags := []string{deleteFirst, nanoseconds, "--partial", "--info=progress2"}
-		if !tree.linked {
+		if !s.linked {
 			// With --inplace, a changed block costs the transfer of one block. It is not used if a file has
-			// several hard links, because rsync would then write to all of them.
+			// several hard links, because rsync would then write to all of them. The target may still have hard
+			// links that the source had in an earlier pass.
 			flags = append(flags, "--inplace")
 		}
-		_, err = s.rsync(ctx, s.progress, flags...)
+		_, err := s.rsync(ctx, s.progress, flags...)
 		if errors.Is(err, errVanished) && !last {
 			return nil
 		}
