@@ -5,9 +5,12 @@ package mover
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -164,4 +167,105 @@ func TestHardLinksThatTheSourceHasNoMoreAreSeparated(t *testing.T) {
 			p.assertSame(t)
 		})
 	}
+}
+
+// A kernel that crashes may have stored the size and the time of a file, but not its content.
+func TestDataThatTheTargetLostWithItsReceiverIsCopiedAgain(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// lost is the request that another receiver answers, for example the second one to pathPass.
+		path string
+		lost int32
+		// final is the request to pathPass from which on the receiver starts the last pass.
+		final int32
+		// passes is the expected number of passes.
+		passes int32
+	}{
+		{name: "while the sender waits", path: pathPass, lost: 2, final: 5, passes: 3},
+		{name: "before the last pass", path: pathPass, lost: 2, final: 2, passes: 2},
+		{name: "in the last pass", path: pathRsync, lost: 2, final: 2, passes: 2},
+		{name: "after the verification", path: pathSync, lost: 1, final: 2, passes: 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPair(t)
+			p.write(t, "file", "source")
+			p.changeAfter(t, "file")
+			current := atomic.Pointer[receiver]{}
+			current.Store(newReceiver(p.receiver))
+			var requests, passes atomic.Int32
+			p.serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == test.path && requests.Add(1) == test.lost {
+					rewrite(t, filepath.Join(p.target, "file"), "target")
+					current.Store(newReceiver(p.receiver))
+				}
+				if r.URL.Path == pathPass && passes.Add(1) == test.final {
+					p.final(t)
+				}
+				current.Load().handler().ServeHTTP(w, r)
+			})
+			if err := send(t.Context(), p.sender); err != nil {
+				t.Fatal(err)
+			}
+			p.assertSame(t)
+			if r := p.result(t); r.Passes != test.passes {
+				t.Errorf("%d passes, want %d", r.Passes, test.passes)
+			}
+		})
+	}
+}
+
+// serve makes a server with this handler the receiver.
+func (p *pair) serve(t *testing.T, handler http.HandlerFunc) {
+	t.Helper()
+	config, err := p.receiver.tlsConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(handler)
+	server.TLS = config
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	p.sender.Address = server.Listener.Addr().String()
+}
+
+func TestDataThatTheTargetLostWithBothMoversIsCopiedAgain(t *testing.T) {
+	p := newPair(t)
+	p.write(t, "file", "source")
+	p.changeAfter(t, "file")
+	p.newSender(t).start(t)
+	rewrite(t, filepath.Join(p.target, "file"), "target")
+	s := p.newSender(t)
+	s.start(t)
+	s.end(t)
+	p.assertSame(t)
+}
+
+// A receiver of version 0.1.0 sends neither its id nor what the target has.
+func TestReceiverWithoutAnIDIsComparedInFull(t *testing.T) {
+	p := newPair(t)
+	p.write(t, "file", "source")
+	p.changeAfter(t, "file")
+	r := newReceiver(p.receiver)
+	var passes atomic.Int32
+	p.serve(t, func(w http.ResponseWriter, request *http.Request) {
+		switch request.URL.Path {
+		case pathSpace:
+			_, _ = w.Write([]byte(`{"space":1000000}`))
+		case pathPass:
+			if passes.Add(1) == 1 {
+				_, _ = w.Write([]byte(`{}`))
+				return
+			}
+			rewrite(t, filepath.Join(p.target, "file"), "target")
+			_, _ = w.Write([]byte(`{"last":true}`))
+		case pathSync:
+			_, _ = w.Write([]byte(`{}`))
+		default:
+			r.handler().ServeHTTP(w, request)
+		}
+	})
+	if err := send(t.Context(), p.sender); err != nil {
+		t.Fatal(err)
+	}
+	p.assertSame(t)
 }

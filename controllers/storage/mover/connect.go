@@ -61,6 +61,7 @@ func (s *sender) request(ctx context.Context, method, path string, timeout time.
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxRequest)).Decode(&a); err != nil {
 		return answer{}, &connectionError{message: sanitize("reading the response of the receiver: " + err.Error())}
 	}
+	s.observe(a.Receiver)
 	return a, nil
 }
 

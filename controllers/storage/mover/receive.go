@@ -5,6 +5,7 @@ package mover
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,9 +52,13 @@ const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUp
 
 // answer is the content of the response to a request other than pathRsync.
 type answer struct {
+	// Receiver identifies the process of the receiver. Receivers of version 0.1.0 do not set it.
+	Receiver string `json:"receiver,omitempty"`
 	// Space is the number of bytes of files that fit into the target, including the files in it.
 	Space int64 `json:"space,omitempty"`
-	// Linked is true if a file in the target has several hard links. Receivers of version 0.1.0 do not set it.
+	// Empty is true if no file in the target has content. Linked is true if a file in it has several hard links. Receivers
+	// of version 0.1.0 set neither.
+	Empty  bool `json:"empty,omitempty"`
 	Linked bool `json:"linked,omitempty"`
 	// Last is true if the last pass is to start.
 	Last bool `json:"last,omitempty"`
@@ -62,13 +67,15 @@ type answer struct {
 // receiver answers the requests of the sender, and runs at most one rsync at a time.
 type receiver struct {
 	*Options
+	// id is random, so that it differs from that of every other receiver.
+	id string
 	// mu is locked while an rsync ends, and while the data is written to the disk.
 	mu sync.Mutex
 	// end ends the rsync of the last request, and returns when all its processes have ended; nil without such a request.
 	end func()
 }
 
-func newReceiver(o *Options) *receiver { return &receiver{Options: o} }
+func newReceiver(o *Options) *receiver { return &receiver{Options: o, id: rand.Text()} }
 
 // receive accepts connections until the context ends. It fails if the certificate cannot be read or the port cannot be
 // opened.
@@ -110,6 +117,7 @@ func (r *receiver) handler() http.Handler {
 				http.Error(w, sanitize(err.Error()), http.StatusInternalServerError)
 				return
 			}
+			a.Receiver = r.id
 			w.Header().Set("Content-Type", "application/json")
 			// A sender that has disconnected does not need the response.
 			_ = json.NewEncoder(w).Encode(a)
@@ -245,7 +253,9 @@ func space(directory string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{Space: int64(fs.Bavail)*fs.Bsize + tree.allocated, Linked: tree.linked}, nil
+	return answer{
+		Space: int64(fs.Bavail)*fs.Bsize + tree.allocated, Empty: tree.bytes == 0, Linked: tree.linked,
+	}, nil
 }
 
 // syncFileSystem writes all cached data of a directory's file system to its disk, and of no other file system.

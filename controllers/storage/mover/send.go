@@ -36,8 +36,12 @@ type sender struct {
 	report Report
 	// reported is the time of the last report.
 	reported time.Time
+	// receiver is the id of the receiver that answered last, or empty.
+	receiver string
+	// empty is true if no file in the target had content before the first pass, and this receiver has answered since.
+	empty bool
 	// since is a time by the clock of the file system. All paths whose content differs in the target changed at this time
-	// or later. It is zero before the first pass is complete.
+	// or later. It is zero before the first pass to this receiver is complete.
 	since time.Time
 	// newest is the time of the latest change that the last walk found. changed has the paths whose inodes changed at
 	// since or later, as the last walk found them.
@@ -80,42 +84,67 @@ func (s *sender) run(ctx context.Context) error {
 	if err := s.pass(ctx, true); err != nil {
 		return err
 	}
-	if err := s.verify(ctx); err != nil {
-		return err
+	return s.finish(ctx)
+}
+
+// finish compares source and target, and makes the receiver write the target to its disk. It repeats this if the
+// receiver was replaced meanwhile, because the target may have lost data that was not on the disk yet.
+func (s *sender) finish(ctx context.Context) error {
+	for {
+		receiver := s.receiver
+		if err := s.verify(ctx); err != nil {
+			return err
+		}
+		if err := s.retry(ctx, func() error {
+			_, err := s.request(ctx, http.MethodPost, pathSync, requestTimeout)
+			return err
+		}); err != nil || s.receiver == receiver {
+			return err
+		}
 	}
-	return s.retry(ctx, func() error {
-		_, err := s.request(ctx, http.MethodPost, pathSync, requestTimeout)
-		return err
-	})
+}
+
+// observe records which receiver has answered. The kernel of an earlier receiver may have crashed: then files in the
+// target may have their new size and time, but old content.
+func (s *sender) observe(receiver string) {
+	if s.receiver != receiver {
+		s.receiver, s.empty, s.since = receiver, false, time.Time{}
+	}
 }
 
 // beforeLast runs passes until one takes less than shortPass or maxPasses are complete, and then waits until the last
-// pass is to start. It returns earlier if the receiver requests the last pass.
+// pass is to start. If the receiver is replaced meanwhile, it runs another pass. It returns earlier if the receiver
+// requests the last pass.
 func (s *sender) beforeLast(ctx context.Context) error {
+	enough := false
 	for {
 		last, err := s.last(ctx)
+		if err == nil && !last && enough && !s.since.IsZero() {
+			last, err = s.wait(ctx)
+		}
 		if err != nil || last {
 			return err
-		}
-		if s.report.Passes >= maxPasses {
-			return s.wait(ctx)
 		}
 		start := time.Now()
 		if err := s.pass(ctx, false); err != nil {
 			return err
 		}
-		if time.Since(start) < shortPass {
-			return s.wait(ctx)
-		}
+		enough = s.report.Passes >= maxPasses || time.Since(start) < shortPass
 	}
 }
 
-func (s *sender) wait(ctx context.Context) error {
+// wait returns true when the last pass is to start, and false if the receiver was replaced before.
+func (s *sender) wait(ctx context.Context) (last bool, err error) {
 	s.write(StateWaiting, "")
 	if err := os.WriteFile(s.readyFile(), nil, 0o600); err != nil {
-		return fmt.Errorf("reporting that the sender is ready: %w", err)
+		return false, fmt.Errorf("reporting that the sender is ready: %w", err)
 	}
-	return wait.PollUntilContextCancel(ctx, pollInterval, true, s.last)
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		var err error
+		last, err = s.last(ctx)
+		return last || s.since.IsZero(), err
+	})
+	return last, err
 }
 
 // last requests from the receiver whether to start the last pass. It retries while the receiver is unreachable.
@@ -143,7 +172,7 @@ func (s *sender) checkSpace(ctx context.Context) error {
 		if tree.allocated > a.Space {
 			return fmt.Errorf("copying: the target has room for %d bytes, and the source has %d", a.Space, tree.allocated)
 		}
-		s.linked = s.linked || a.Linked
+		s.empty, s.linked = a.Empty, s.linked || a.Linked
 		return nil
 	})
 }
@@ -194,6 +223,10 @@ func (s *sender) pass(ctx context.Context, last bool) error {
 			// several hard links, because rsync would then write to all of them. The target may still have hard
 			// links that the source had in an earlier pass.
 			flags = append(flags, "--inplace")
+		}
+		if first && !last && !s.empty && !s.Full {
+			// The verification does not read files again that do not change after this pass.
+			flags = append(flags, checksums...)
 		}
 		_, err := s.rsync(ctx, s.progress, flags...)
 		if errors.Is(err, errVanished) && !last {
@@ -259,7 +292,8 @@ func (s *sender) retry(ctx context.Context, attempt func() error) error {
 func (s *sender) verify(ctx context.Context) error {
 	s.write(StateVerifying, "")
 	selection := []string{deleteFirst}
-	if !s.Full && !s.since.IsZero() {
+	// A receiver of version 0.1.0 has no id, so that it may have been replaced.
+	if !s.Full && !s.since.IsZero() && s.receiver != "" {
 		// No other pod mounts the source, so it has not changed since the walk at the start of the last pass, and the list is
 		// complete.
 		list := filepath.Join(s.State, "changed")
