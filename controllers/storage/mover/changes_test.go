@@ -5,6 +5,7 @@ package mover
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -132,6 +133,40 @@ func TestChangedFilesWithTheNamesOfCommentsAreCompared(t *testing.T) {
 	}
 	s.end(t)
 	p.assertSame(t)
+}
+
+// The times of files in a directory do not change when the directory is renamed.
+func TestFilesOfRenamedDirectoriesAreCompared(t *testing.T) {
+	p := newPair(t)
+	names := []string{"a/file", "b/file", "a/below/file", "b/below/file", "kept/file"}
+	then := time.Now().Add(-time.Hour)
+	for i, name := range names {
+		p.write(t, name, fmt.Sprintf("version %d", i))
+		if err := os.Chtimes(filepath.Join(p.source, name), then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.changeAfter(t, "kept/file")
+	s := p.newSender(t)
+	s.start(t)
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(filepath.Join(p.source, from), filepath.Join(p.source, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename("a", "c")
+	rename("b", "a")
+	rename("c", "b")
+	s.again(t)
+	s.again(t)
+	s.end(t)
+	p.assertSame(t)
+	for _, name := range s.changed {
+		if strings.HasPrefix(name, "kept") {
+			t.Errorf("%s is compared", name)
+		}
+	}
 }
 
 // With --inplace, rsync would write the content of each file to both, one after the other.

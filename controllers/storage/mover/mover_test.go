@@ -118,7 +118,7 @@ func (p *pair) newSender(t *testing.T) *sender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &sender{Options: p.sender, client: client}
+	return &sender{Options: p.sender, client: client, directories: directories{}}
 }
 
 func eventually(t *testing.T, what string, condition func() bool) {
@@ -425,7 +425,7 @@ func TestChangesAreFoundByTheClockOfTheFileSystem(t *testing.T) {
 		second, err := walk(root)
 		return err == nil && second.newest.After(first.newest)
 	})
-	second, err := walkSince(root, first.newest.Add(1), true, true)
+	second, err := walkSince(root, first.newest.Add(1), true, true, directories{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,13 +43,15 @@ type sender struct {
 	// since is a time by the clock of the file system. All paths whose content differs in the target changed at this time
 	// or later. It is zero before the first pass to this receiver is complete.
 	since time.Time
-	// newest is the time of the latest change that the last walk found. changed has the paths whose inodes changed at
-	// since or later, as the last walk found them.
+	// newest is the time of the latest change that the last walk found. changed has the paths that changed at since or
+	// later, as the last walk found them.
 	newest  time.Time
 	changed []string
 	// linked is true if a file of the source had several hard links in any walk, or a file of the target before the first
 	// pass.
 	linked bool
+	// directories has the directories of all walks.
+	directories directories
 	// root is the device and the inode of the directory at which the volume was mounted in the first walk.
 	root [2]uint64
 }
@@ -61,7 +63,7 @@ func send(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	s := &sender{Options: o, client: client}
+	s := &sender{Options: o, client: client, directories: directories{}}
 	err = s.run(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -180,7 +182,7 @@ func (s *sender) checkSpace(ctx context.Context) error {
 // walk reads the tree of the source and records its totals in the report. It fails if another volume than in the first
 // walk is mounted, or if the mover is not root and a file belongs to another user.
 func (s *sender) walk(last bool) (*tree, error) {
-	tree, err := walkSince(s.Data, s.since, !s.since.IsZero(), last)
+	tree, err := walkSince(s.Data, s.since, !s.since.IsZero(), last, s.directories)
 	if err != nil {
 		return nil, err
 	}

@@ -34,19 +34,36 @@ type tree struct {
 	// root is the device and the inode of the directory that was walked.
 	root [2]uint64
 	// changed has the paths, relative to the directory that was walked, whose inodes changed at the time since or
-	// later.
+	// later, or that are in a directory that was renamed.
 	changed []string
 }
 
+// directories has the path of each directory by its device and inode, as the first walk with this map found it; empty
+// if a later walk found another path.
+type directories map[[2]uint64]string
+
+// renamed records the path of a directory, and reports whether any walk found it at another path.
+func (d directories) renamed(id [2]uint64, path string) bool {
+	if known, ok := d[id]; ok && known != path {
+		d[id] = ""
+		return true
+	}
+	d[id] = path
+	return false
+}
+
 // walk returns the tree of a directory without the list of changed paths.
-func walk(directory string) (*tree, error) { return walkSince(directory, time.Time{}, false, false) }
+func walk(directory string) (*tree, error) {
+	return walkSince(directory, time.Time{}, false, false, directories{})
+}
 
 // walkSince returns the tree of a directory. If list is true, the tree lists the paths that changed at since, a time by
 // the clock of the file system, or later. If fresh is true, the client of a network file system requests the attributes
 // of each path from its server, and caches them for the rsync that follows; other clients may have changed the path.
-// Names that are deleted during the walk are omitted.
-func walkSince(directory string, since time.Time, list, fresh bool) (*tree, error) {
+// Names that are deleted during the walk are omitted. known has the directories of earlier walks.
+func walkSince(directory string, since time.Time, list, fresh bool, known directories) (*tree, error) {
 	t := &tree{}
+	renamed := map[string]bool{}
 	flags := unix.AT_SYMLINK_NOFOLLOW
 	if fresh {
 		flags |= unix.AT_STATX_FORCE_SYNC
@@ -83,9 +100,13 @@ func walkSince(directory string, since time.Time, list, fresh bool) (*tree, erro
 		if changed.After(t.newest) {
 			t.newest = changed
 		}
+		id := [2]uint64{unix.Mkdev(stat.Dev_major, stat.Dev_minor), stat.Ino}
 		if relative == "." {
-			t.root = [2]uint64{unix.Mkdev(stat.Dev_major, stat.Dev_minor), stat.Ino}
+			t.root = id
 			return nil
+		}
+		if stat.Mode&unix.S_IFMT == unix.S_IFDIR && known.renamed(id, relative) {
+			renamed[relative] = true
 		}
 		if int(stat.Uid) != os.Geteuid() && t.foreign == "" {
 			t.foreign = path
@@ -102,7 +123,8 @@ func walkSince(directory string, since time.Time, list, fresh bool) (*tree, erro
 				seen[stat.Ino] = true
 			}
 		}
-		if list && !changed.Before(since) {
+		// Files do not change with the name of their directory.
+		if list && (!changed.Before(since) || renamed[filepath.Dir(relative)]) {
 			t.changed = append(t.changed, relative)
 		}
 		return nil
