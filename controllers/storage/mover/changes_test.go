@@ -275,6 +275,28 @@ func TestDataThatTheTargetLostWithBothMoversIsCopiedAgain(t *testing.T) {
 	p.assertSame(t)
 }
 
+// The kernel reports data that it could not write only once, and the sender requests again what it got no response to.
+func TestFailureToWriteToTheDiskIsFinal(t *testing.T) {
+	p := newPair(t)
+	s := p.newSender(t)
+	request := func() error {
+		_, err := s.request(t.Context(), http.MethodPost, pathSync, requestTimeout)
+		return err
+	}
+	if err := errors.Join(request(), os.Remove(p.target)); err != nil {
+		t.Fatal(err)
+	}
+	if request() == nil {
+		t.Error("the volume does not exist and was written to its disk")
+	}
+	if err := os.Mkdir(p.target, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if request() == nil {
+		t.Error("a failure was reported only once")
+	}
+}
+
 // A receiver of version 0.1.0 sends neither its id nor what the target has.
 func TestReceiverWithoutAnIDIsComparedInFull(t *testing.T) {
 	p := newPair(t)

@@ -73,6 +73,8 @@ type receiver struct {
 	mu sync.Mutex
 	// end ends the rsync of the last request, and returns when all its processes have ended; nil without such a request.
 	end func()
+	// lost is the first failure to write the data to the disk.
+	lost error
 }
 
 func newReceiver(o *Options) *receiver { return &receiver{Options: o, id: rand.Text()} }
@@ -127,14 +129,18 @@ func (r *receiver) handler() http.Handler {
 	return mux
 }
 
-// sync writes the target to its disk, after which nothing writes to it until the sender requests another rsync.
+// sync writes the target to its disk, after which nothing writes to it until the sender requests another rsync. After a
+// failure it always fails: the kernel may report lost data only once, to a sender that does not receive the response.
 func (r *receiver) sync() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.end != nil {
 		r.end()
 	}
-	return syncFileSystem(r.Data)
+	if r.lost == nil {
+		r.lost = syncFileSystem(r.Data)
+	}
+	return r.lost
 }
 
 // replace ends the rsync of the last request, and sets the function that ends that of the current one. An rsync whose
