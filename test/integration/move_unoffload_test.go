@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -17,7 +19,11 @@ import (
 )
 
 func TestTheControllerManagerMovesDataByTheVerbWithItsChecks(t *testing.T) {
+	installRoles(t, framework.Get(t))
 	m := makeMovable(t, "cremona", "5f1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d")
+	m.env.AwaitGrant(t, serviceaccount.MakeUsername(framework.Namespace, controllerManager), m.namespace, rbacv1.PolicyRule{
+		Verbs: []string{"create"}, APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"virtualvolumes/move"},
+	})
 	manager, err := client.New(m.env.ServiceAccount(t, framework.Namespace, controllerManager),
 		client.Options{Scheme: kit.NewScheme()})
 	if err != nil {

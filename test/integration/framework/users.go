@@ -71,8 +71,8 @@ func (e *Environment) ServiceAccount(t testing.TB, namespace, name string) *rest
 	return config
 }
 
-// awaitGrant waits until kube-apiserver's authorizer allows a rule, which it observes with a delay.
-func (e *Environment) awaitGrant(t testing.TB, user, namespace string, rule rbacv1.PolicyRule) {
+// AwaitGrant waits until kube-apiserver's authorizer allows a rule, which it observes with a delay.
+func (e *Environment) AwaitGrant(t testing.TB, user, namespace string, rule rbacv1.PolicyRule) {
 	t.Helper()
 	spec := authorizationv1.SubjectAccessReviewSpec{User: user}
 	if len(rule.NonResourceURLs) > 0 {
@@ -133,7 +133,7 @@ func (e *Environment) Grant(t testing.TB, user, namespace string, rules ...rbacv
 		t.Fatal(err)
 	}
 	for _, rule := range rules {
-		e.awaitGrant(t, user, namespace, rule)
+		e.AwaitGrant(t, user, namespace, rule)
 	}
 	t.Cleanup(func() {
 		if cleanUp(); undo != nil {
