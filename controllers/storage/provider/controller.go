@@ -104,17 +104,27 @@ func (r *Reconciler) podHandler() handler.EventHandler {
 			}
 		}
 	}
+	vanished := func(ctx context.Context, object client.Object, missed time.Time) {
+		if pod, ok := object.(*corev1.Pod); ok && r.inRemoteNamespace(ctx, pod.Namespace) {
+			r.vanished.add(pod, r.bootOf(ctx, pod.Spec.NodeName), missed)
+		}
+	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue queue) { add(ctx, e.Object, queue) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue queue) { add(ctx, e.ObjectNew, queue) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue queue) {
-			if pod, ok := e.Object.(*corev1.Pod); ok && r.inRemoteNamespace(ctx, pod.Namespace) {
-				var missed time.Time
-				if e.DeleteStateUnknown {
-					missed = r.Clock.Now()
-				}
-				r.vanished.add(pod, r.bootOf(ctx, pod.Spec.NodeName), missed)
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue queue) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+				// While the watch was interrupted, the pod was deleted, and another one created with its name.
+				vanished(ctx, e.ObjectOld, r.Clock.Now())
+				add(ctx, e.ObjectOld, queue)
 			}
+			add(ctx, e.ObjectNew, queue)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue queue) {
+			var missed time.Time
+			if e.DeleteStateUnknown {
+				missed = r.Clock.Now()
+			}
+			vanished(ctx, e.Object, missed)
 			add(ctx, e.Object, queue)
 		},
 	}

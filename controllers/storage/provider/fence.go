@@ -54,6 +54,7 @@ type unendedPod struct {
 
 // endedOn reports whether the pod has ended on its node, which exists. A pod whose last state is not known has most
 // probably ended in the usual way. Otherwise the kubelet ended it after its grace period, if the kubelet was connected.
+// A condition without a later heartbeat does not prove that: it becomes Unknown only if another controller runs.
 func (p unendedPod) endedOn(node *corev1.Node, now time.Time) bool {
 	if p.Boot != "" && node.Status.NodeInfo.BootID != p.Boot ||
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) {
@@ -62,7 +63,8 @@ func (p unendedPod) endedOn(node *corev1.Node, now time.Time) bool {
 	return p.Missed != 0 && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		connected := time.Unix(max(p.Missed, c.LastTransitionTime.Unix()), 0)
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue &&
-			now.Sub(connected) >= time.Duration(p.Grace)*time.Second+heartbeatDelay
+			now.Sub(connected) >= time.Duration(p.Grace)*time.Second+heartbeatDelay &&
+			c.LastHeartbeatTime.Unix() >= p.Missed+p.Grace
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -107,37 +108,62 @@ func TestPodDeletedByForceUsesTheVolumeUntilItsNodeEndedIt(t *testing.T) {
 }
 
 func TestPodThatTheWatchMissedUsesTheVolumeForItsGracePeriod(t *testing.T) {
-	ready := func(status corev1.ConditionStatus, since time.Duration) func(*corev1.Node) {
+	ready := func(status corev1.ConditionStatus, since, heartbeat time.Duration) func(*corev1.Node) {
 		return func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(kittest.Epoch.Add(since)),
+				LastHeartbeatTime: metav1.NewTime(kittest.Epoch.Add(heartbeat)),
 			}}
 		}
 	}
 	grace := func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(120)) }
+	type events = handler.EventHandler
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	deleted := func(h events, q queue) { h.Delete(t.Context(), event.DeleteEvent{Object: aPod("db-0", grace)}, q) }
+	missed := func(h events, q queue) {
+		h.Delete(t.Context(), event.DeleteEvent{Object: aPod("db-0", grace), DeleteStateUnknown: true}, q)
+	}
+	replaced := func(h events, q queue) {
+		h.Update(t.Context(), event.UpdateEvent{ObjectOld: aPod("db-0", grace),
+			ObjectNew: aPod("db-0", func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "another", "other" })}, q)
+	}
+	changed := func(h events, q queue) {
+		h.Update(t.Context(), event.UpdateEvent{ObjectOld: aPod("db-0", grace), ObjectNew: aPod("db-0")}, q)
+	}
+	const day = 24 * time.Hour
 	for _, test := range []struct {
-		name   string
-		missed bool
-		node   func(*corev1.Node)
-		after  time.Duration
-		uses   bool
+		name  string
+		event func(events, queue)
+		node  func(*corev1.Node)
+		after time.Duration
+		uses  bool
 	}{
-		{"deleted by force", false, ready(corev1.ConditionTrue, -time.Hour), 24 * time.Hour, true},
-		{"missed, at once", true, ready(corev1.ConditionTrue, -time.Hour), 0, true},
-		{"missed, in the grace period", true, ready(corev1.ConditionTrue, -time.Hour), 179 * time.Second, true},
-		{"missed, after the grace period", true, ready(corev1.ConditionTrue, -time.Hour), 180 * time.Second, false},
-		{"missed, node was not ready", true, ready(corev1.ConditionTrue, time.Minute), 180 * time.Second, true},
-		{"missed, node has been ready again", true, ready(corev1.ConditionTrue, time.Minute), 240 * time.Second, false},
-		{"missed, node is not ready", true, ready(corev1.ConditionFalse, -time.Hour), 24 * time.Hour, true},
-		{"missed, node is unknown", true, ready(corev1.ConditionUnknown, -time.Hour), 24 * time.Hour, true},
+		{"deleted by force", deleted, ready(corev1.ConditionTrue, -time.Hour, day), day, true},
+		{"missed, at once", missed, ready(corev1.ConditionTrue, -time.Hour, 0), 0, true},
+		{"missed, in the grace period", missed, ready(corev1.ConditionTrue, -time.Hour, 179*time.Second), 179 * time.Second,
+			true},
+		{"missed, after the grace period", missed, ready(corev1.ConditionTrue, -time.Hour, 2*time.Minute), 3 * time.Minute,
+			false},
+		{"missed, no heartbeat since", missed, ready(corev1.ConditionTrue, -time.Hour, -time.Second), day, true},
+		{"missed, no heartbeat after the grace period", missed, ready(corev1.ConditionTrue, -time.Hour, 119*time.Second), day,
+			true},
+		{"missed, node was not ready", missed, ready(corev1.ConditionTrue, time.Minute, 2*time.Minute), 3 * time.Minute, true},
+		{"missed, node has been ready again", missed, ready(corev1.ConditionTrue, time.Minute, 2*time.Minute),
+			4 * time.Minute, false},
+		{"missed, node is not ready", missed, ready(corev1.ConditionFalse, -time.Hour, day), day, true},
+		{"missed, node is unknown", missed, ready(corev1.ConditionUnknown, -time.Hour, day), day, true},
+		{"replaced, at once", replaced, ready(corev1.ConditionTrue, -time.Hour, 0), 0, true},
+		{"replaced, after the grace period", replaced, ready(corev1.ConditionTrue, -time.Hour, 2*time.Minute),
+			3 * time.Minute, false},
+		{"replaced, node is unknown", replaced, ready(corev1.ConditionUnknown, -time.Hour, day), day, true},
+		{"changed", changed, ready(corev1.ConditionTrue, -time.Hour, 0), 0, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := boundWorld(t)
 			kittest.Change(w.Cluster, "", "worker", &corev1.Node{}, test.node)
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			defer queue.ShutDown()
-			w.reconciler.podHandler().Delete(t.Context(),
-				event.DeleteEvent{Object: aPod("db-0", grace), DeleteStateUnknown: test.missed}, queue)
+			test.event(w.reconciler.podHandler(), queue)
 			if _, err := w.pass(); err != nil {
 				t.Fatal(err)
 			}
