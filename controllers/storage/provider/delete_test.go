@@ -5,6 +5,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -140,15 +141,17 @@ func TestVolumeThatTheCacheLacksCountsToo(t *testing.T) {
 	}
 }
 
-func TestVolumesOfEarlierClaimsCount(t *testing.T) {
-	releasedAfter := func(age time.Duration) func(*corev1.PersistentVolume) {
-		return func(pv *corev1.PersistentVolume) {
-			pv.CreationTimestamp = metav1.NewTime(kittest.Epoch)
-			pv.Annotations = map[string]string{volume.AnnotationProvisionedBy: "csi.example.com"}
-			pv.Status.Phase = corev1.VolumeReleased
-			pv.Status.LastPhaseTransitionTime = ptr.To(metav1.NewTime(kittest.Epoch.Add(age)))
-		}
+// releasedAfter returns a change to a provisioned volume that was released at this age.
+func releasedAfter(age time.Duration) func(*corev1.PersistentVolume) {
+	return func(pv *corev1.PersistentVolume) {
+		pv.CreationTimestamp = metav1.NewTime(kittest.Epoch)
+		pv.Annotations = map[string]string{volume.AnnotationProvisionedBy: "csi.example.com"}
+		pv.Status.Phase = corev1.VolumeReleased
+		pv.Status.LastPhaseTransitionTime = ptr.To(metav1.NewTime(kittest.Epoch.Add(age)))
 	}
+}
+
+func TestVolumesOfEarlierClaimsCount(t *testing.T) {
 	atOnce, later := releasedAfter(time.Second), releasedAfter(time.Hour)
 	static := func(pv *corev1.PersistentVolume) { pv.Annotations = nil }
 	takenOver := func(pv *corev1.PersistentVolume) { pv.Labels = map[string]string{volume.LabelRetained: "true"} }
@@ -182,6 +185,29 @@ func TestVolumesOfEarlierClaimsCount(t *testing.T) {
 				t.Errorf("counts: %v, want %v; labels %v", got, test.counts, w.pv().Labels)
 			}
 		})
+	}
+}
+
+func TestVolumeThatCannotBeLabelledDoesNotBlockTheNextClaim(t *testing.T) {
+	w := newWorld(t, aShadow(), aClaim(), aClass(storagev1.VolumeBindingImmediate),
+		boundVolume("former", releasedAfter(0)))
+	cached := w.reconciler.Client.(client.WithWatch)
+	refused := errors.New("refused by a webhook")
+	w.reconciler.Client = interceptor.NewClient(cached, interceptor.Funcs{
+		Patch: func(
+			ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption,
+		) error {
+			if _, ok := o.(*corev1.PersistentVolume); ok {
+				return refused
+			}
+			return c.Patch(ctx, o, patch, options...)
+		},
+	})
+	if _, err := w.pass(); !errors.Is(err, refused) {
+		t.Errorf("error %v, want %v", err, refused)
+	}
+	if w.shadow().Status.Phase == "" {
+		t.Error("the claim is not reconciled")
 	}
 }
 

@@ -42,17 +42,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return ctrl.Result{}, err
 	}
 	r.orphans.forget(request.NamespacedName)
-	if err := r.countRetained(ctx, request.NamespacedName, shadow); err != nil {
-		return kit.Result(0, err)
-	}
+	// A volume of an earlier claim that cannot be labelled does not block this one.
+	uncounted := r.countRetained(ctx, request.NamespacedName, shadow)
 	o, err := r.observe(ctx, shadow)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, errors.Join(uncounted, err)
 	}
 	if !shadow.DeletionTimestamp.IsZero() {
-		return kit.Result(0, r.delete(ctx, o))
+		return kit.Result(0, errors.Join(uncounted, r.delete(ctx, o)))
 	}
-	return kit.Result(r.keep(ctx, o))
+	after, err := r.keep(ctx, o)
+	return kit.Result(after, errors.Join(uncounted, err))
 }
 
 // observed is the state of one ShadowVolumeClaim and the objects that it depends on.
