@@ -106,6 +106,18 @@ func TestWriteToMappedFileAfterAPassIsCopied(t *testing.T) {
 	p.assertSame(t)
 }
 
+// The kernel reports once that data could not be written since the file system was mounted, also data of other volumes.
+func TestSourceWithDataThatCouldNotBeWrittenIsCopied(t *testing.T) {
+	syncfs = func(int) error { return unix.EIO }
+	defer func() { syncfs = unix.Syncfs }()
+	p := newPair(t)
+	p.write(t, "file", "content")
+	s := p.newSender(t)
+	s.start(t)
+	s.end(t)
+	p.assertSame(t)
+}
+
 func TestChangeOfTheSameSizeAndTimeInAnEarlierPassIsCopied(t *testing.T) {
 	p := newPair(t)
 	p.write(t, "file", "before")
@@ -201,6 +213,36 @@ func TestHardLinksThatTheSourceHasNoMoreAreSeparated(t *testing.T) {
 			s.again(t)
 			p.assertSame(t)
 		})
+	}
+}
+
+func TestFilesAreChangedInPlaceOnceNoHardLinksAreLeft(t *testing.T) {
+	p := newPair(t)
+	p.write(t, "a", "both")
+	if err := os.Link(filepath.Join(p.source, "a"), filepath.Join(p.source, "b")); err != nil {
+		t.Fatal(err)
+	}
+	s := p.newSender(t)
+	s.start(t)
+	if err := os.Remove(filepath.Join(p.source, "b")); err != nil {
+		t.Fatal(err)
+	}
+	inode := func() uint64 {
+		t.Helper()
+		var stat syscall.Stat_t
+		if err := syscall.Stat(filepath.Join(p.target, "a"), &stat); err != nil {
+			t.Fatal(err)
+		}
+		return stat.Ino
+	}
+	p.write(t, "a", "longer content")
+	s.again(t)
+	before := inode()
+	p.write(t, "a", "content")
+	s.again(t)
+	p.assertSame(t)
+	if inode() != before {
+		t.Error("the file in the target was replaced")
 	}
 }
 

@@ -264,6 +264,9 @@ func space(directory string) (answer, error) {
 	}, nil
 }
 
+// syncfs writes the cached data of a file system to its disk. Tests replace it.
+var syncfs = unix.Syncfs
+
 // syncFileSystem writes all cached data of a directory's file system to its disk, and of no other file system.
 func syncFileSystem(directory string) error {
 	root, err := os.Open(directory)
@@ -271,7 +274,7 @@ func syncFileSystem(directory string) error {
 		return fmt.Errorf("opening the volume: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	if err := unix.Syncfs(int(root.Fd())); err != nil {
+	if err := syncfs(int(root.Fd())); err != nil {
 		return fmt.Errorf("writing the volume to its disk: %w", err)
 	}
 	return nil

@@ -211,7 +211,9 @@ func (s *sender) pass(ctx context.Context, last bool) error {
 		// The time of a file that is mapped into memory changes only with the first write to a page since the page was
 		// written to the disk.
 		if err := syncFileSystem(s.Data); err != nil {
-			return err
+			// An error may be of any write since the file system was mounted, also to another volume in it. Copying reads
+			// what is left, and fails if it cannot be read.
+			fmt.Fprintln(os.Stderr, err)
 		}
 	}
 	err := s.retry(ctx, func() error {
