@@ -48,7 +48,7 @@ type sender struct {
 	newest  time.Time
 	changed []string
 	// linked is true if a file of the source had several hard links in any walk, or a file of the target before the first
-	// pass.
+	// pass. It is false again once neither has such a file.
 	linked bool
 	// directories has the directories of all walks.
 	directories directories
@@ -217,8 +217,17 @@ func (s *sender) pass(ctx context.Context, last bool) error {
 		}
 	}
 	err := s.retry(ctx, func() error {
-		if _, err := s.walk(last); err != nil {
+		tree, err := s.walk(last)
+		if err != nil {
 			return err
+		}
+		// A receiver of version 0.1.0 has no id, and does not report hard links.
+		if s.linked && !tree.linked && s.receiver != "" {
+			a, err := s.request(ctx, http.MethodGet, pathSpace, requestTimeout)
+			if err != nil {
+				return err
+			}
+			s.linked = a.Linked || a.Receiver == ""
 		}
 		s.write(StateCopying, "")
 		flags := []string{deleteFirst, nanoseconds, "--partial", "--info=progress2"}
@@ -232,7 +241,7 @@ func (s *sender) pass(ctx context.Context, last bool) error {
 			// The verification does not read files again that do not change after this pass.
 			flags = append(flags, checksums...)
 		}
-		_, err := s.rsync(ctx, s.progress, flags...)
+		_, err = s.rsync(ctx, s.progress, flags...)
 		if errors.Is(err, errVanished) && !last {
 			return nil
 		}
