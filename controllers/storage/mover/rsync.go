@@ -33,8 +33,9 @@ const (
 )
 
 // checksums make rsync compare the content of files whose size and time are the same. rsync transfers nothing while it
-// reads a file, which may take longer than ioTimeoutSeconds. Without that timeout, the keepalive of the connection
-// detects that it is lost.
+// reads a file, which may take longer than ioTimeoutSeconds. Without that timeout, the kernel ends a connection that is
+// lost: by the keepalive within minutes or, if data was sent that is not acknowledged, after retransmissions for a
+// quarter of an hour by default. A shorter TCP_USER_TIMEOUT would also end connections whose other end reads a file.
 var checksums = []string{"--checksum", "--timeout=0"}
 
 // waitDelay is the time that an interrupted process may take to end before it is killed.
