@@ -230,6 +230,17 @@ func TestRetainedVolumesCountUntilTheyAreReleased(t *testing.T) {
 	s.mustCreate(t, "web", "b", "fast", "4Gi")
 }
 
+func TestRetainedVolumesAreReadOnlyIfStorageIsOffered(t *testing.T) {
+	volumes := &retained{}
+	volumes.set(nil, errors.New("kube-apiserver does not respond"))
+	s := startWith(t, etcd.Start(t), true, volumes)
+	mustExceed(t, s.create(t.Context(), "web", "a", "fast", "1Gi"), "requests.storage", "")
+	s.offer(t, "milan", "rome", amounts("requests.storage", "10Gi"), "fast")
+	if err := s.create(t.Context(), "web", "a", "fast", "1Gi"); !apierrors.IsInternalError(err) {
+		t.Errorf("with an offer: got %v, want InternalError", err)
+	}
+}
+
 func TestRetainedVolumesAreBoundedWithoutALimitOfClaims(t *testing.T) {
 	volumes, small := &retained{}, make([]corev1.PersistentVolume, maxClaims)
 	volumes.set(map[string][]corev1.PersistentVolume{"milan": small}, nil)

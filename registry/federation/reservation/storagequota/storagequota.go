@@ -137,17 +137,21 @@ func entry(obj runtime.Object) (consumer string, uses corev1.ResourceList, count
 	return claim.Status.ForeignCluster, Uses(claim), true
 }
 
-// policy returns the policy of a consumer, computed from its stored offers and its retained volumes.
+// policy returns the policy of a consumer, computed from its stored offers and its retained volumes, which it reads only
+// if the consumer has a storage quota.
 func (q *Quotas) policy(ctx context.Context, consumer string) (policy, error) {
 	found, err := q.offers.Of(ctx, consumer)
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := q.retained(ctx, consumer)
-	if err != nil {
-		return nil, fmt.Errorf("listing the volumes that are retained for consumer %s: %w", consumer, err)
-	}
 	limits, classes := quota.StorageGranted(found)
+	var volumes []corev1.PersistentVolume
+	// Without storage in the quota, all requests are refused anyway.
+	if storage := limits[corev1.ResourceRequestsStorage]; storage.Sign() > 0 {
+		if volumes, err = q.retained(ctx, consumer); err != nil {
+			return nil, fmt.Errorf("listing the volumes that are retained for consumer %s: %w", consumer, err)
+		}
+	}
 	return within(consumer, limits, classes, volumes), nil
 }
 
