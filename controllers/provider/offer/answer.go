@@ -26,8 +26,8 @@ import (
 const (
 	// reasonWithinQuota means that the consumer uses no more than its accepted offers have.
 	reasonWithinQuota = "WithinQuota"
-	// reasonQuotaReduced means that the consumer uses more than its accepted offers have, because an offer was reduced.
-	// Wait for pods to end, or drain the virtual node: docs/quotas.md.
+	// reasonQuotaReduced means that the consumer uses more than its accepted offers have, because an offer was reduced or
+	// because retained volumes count. Wait for pods to end, drain the virtual node, or delete volumes: docs/quotas.md.
 	reasonQuotaReduced = "QuotaReduced"
 )
 
