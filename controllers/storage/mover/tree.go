@@ -6,6 +6,7 @@ package mover
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,17 +39,21 @@ type tree struct {
 	changed []string
 }
 
-// directories has the path of each directory by its device and inode, as the first walk with this map found it; empty
-// if a later walk found another path.
-type directories map[[2]uint64]string
+// directories has a hash of the path of each directory by its device and inode, as the first walk with this map found
+// it; 0 if a later walk found another path.
+type directories map[[2]uint64]uint64
+
+// pathSeed is the seed of the hashes in directories.
+var pathSeed = maphash.MakeSeed()
 
 // renamed records the path of a directory, and reports whether any walk found it at another path.
 func (d directories) renamed(id [2]uint64, path string) bool {
-	if known, ok := d[id]; ok && known != path {
-		d[id] = ""
+	hash := maphash.String(pathSeed, path)
+	if known, ok := d[id]; ok && known != hash {
+		d[id] = 0
 		return true
 	}
-	d[id] = path
+	d[id] = hash
 	return false
 }
 
