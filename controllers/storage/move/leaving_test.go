@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/volume"
 )
 
 func TestMoveToAProviderIsRolledBackWhenOffloadingEnds(t *testing.T) {
@@ -41,6 +43,65 @@ func TestMoveToAProviderIsRolledBackWhenOffloadingEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestMoveIsRolledBackWhenThePeeringWithAnEndIsEnding(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		move  func(*world)
+		phase v1alpha1.PeeringPhase
+		want  v1alpha1.MovePhase
+	}{
+		{"the source's", (*world).storedOnMilan, v1alpha1.PeeringDisconnecting, v1alpha1.MoveFailed},
+		{"the target's", (*world).movesToMilan, v1alpha1.PeeringDisconnecting, v1alpha1.MoveFailed},
+		{"the peering ended by force", (*world).storedOnMilan, v1alpha1.PeeringNone, v1alpha1.MoveFailed},
+		{"the peering is kept for the data", (*world).storedOnMilan, v1alpha1.PeeringEstablished, v1alpha1.MoveCopying},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, online())
+			test.move(w)
+			w.settle()
+			w.stopAt(v1alpha1.MoveCopying)
+			// The virtual nodes are deleted, so the sender is never ready.
+			w.must(w.kube.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+				Name: namesOf(moveID).sender, Labels: map[string]string{volume.LabelMove: moveID, LabelRole: roleSender}},
+				Spec:   corev1.PodSpec{Volumes: podOf("").Spec.Volumes, NodeName: "liqo-milan"},
+				Status: corev1.PodStatus{Phase: corev1.PodPending}}))
+			w.unpeer(test.phase)
+			for range 30 {
+				w.reconcile()
+			}
+			progress := w.virtualVolume().Status.Move
+			if progress.Phase != test.want {
+				t.Fatalf("progress %+v", progress)
+			}
+			if test.want == v1alpha1.MoveFailed {
+				w.assertBoundTo(sourceName)
+				if !strings.Contains(progress.Message, "peering with milan is ending") {
+					t.Errorf("message %q", progress.Message)
+				}
+			}
+		})
+	}
+}
+
+// movesToMilan makes milan the target of the move.
+func (w *world) movesToMilan() {
+	w.t.Helper()
+	w.must(w.kube.Create(w.t.Context(), &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: v1alpha1.NamespaceOffloadingName}}))
+	vv := w.virtualVolume()
+	vv.Spec.Move.Target = v1alpha1.MoveTarget{ClusterName: "milan"}
+	w.must(w.kube.Update(w.t.Context(), vv))
+}
+
+// unpeer disables the outgoing peering with milan, which has this phase then.
+func (w *world) unpeer(phase v1alpha1.PeeringPhase) {
+	w.t.Helper()
+	milan := &v1alpha1.ForeignCluster{}
+	w.must(w.kube.Get(w.t.Context(), client.ObjectKey{Name: "milan"}, milan))
+	milan.Spec.Outgoing, milan.Status.OutgoingPeering = v1alpha1.PeeringDisabled, phase
+	w.store(milan)
 }
 
 func TestRollingBackDoesNotWaitForADeletedPeering(t *testing.T) {

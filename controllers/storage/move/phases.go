@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/placement"
 	"liqo.io/federation/apiserver/printable"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/remote"
@@ -185,14 +186,16 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// step runs the step of the current phase. In the phases Preparing and Copying, it rolls back a move to a provider if
-// the namespace is no longer offloaded or the ForeignCluster does not exist.
+// step runs the step of the current phase. In the phases Preparing and Copying, it rolls the move back if the peering
+// with the provider of the source or of the target is ending, or its ForeignCluster does not exist, and a move to a
+// provider also if the namespace is no longer offloaded.
 func (m *move) step(ctx context.Context) (outcome, error) {
 	if m.progress.Phase == v1alpha1.MovePreparing || m.progress.Phase == v1alpha1.MoveCopying {
+		if ending, err := m.endsWithPeering(ctx); err != nil || ending.next != "" {
+			return ending, err
+		}
 		leaving, err := m.leavesTarget(ctx)
 		switch {
-		case apierrors.IsNotFound(err):
-			return giveUp("ForeignCluster %s does not exist any more.", m.spec.Target.ClusterName), nil
 		case err != nil:
 			return outcome{}, err
 		case leaving:
@@ -201,6 +204,27 @@ func (m *move) step(ctx context.Context) (outcome, error) {
 		}
 	}
 	return steps[m.progress.Phase](m, ctx)
+}
+
+// endsWithPeering returns the outcome that rolls the move back if no mover can run on the provider of the source or of
+// the target, because its virtual nodes are deleted when its peering ends. Otherwise the outcome is empty.
+func (m *move) endsWithPeering(ctx context.Context) (outcome, error) {
+	for _, name := range []string{m.progress.Source.ClusterName, m.spec.Target.ClusterName} {
+		if name == "" {
+			continue
+		}
+		cluster := &v1alpha1.ForeignCluster{}
+		cluster, err := found(cluster, m.Live.Get(ctx, types.NamespacedName{Name: name}, cluster))
+		switch {
+		case err != nil:
+			return outcome{}, err
+		case cluster == nil:
+			return giveUp("ForeignCluster %s does not exist any more.", name), nil
+		case placement.Ending(cluster):
+			return giveUp("The peering with %s is ending.", name), nil
+		}
+	}
+	return outcome{}, nil
 }
 
 // leavesTarget reports whether the target is on a provider and the NamespaceOffloading of the namespace is being
