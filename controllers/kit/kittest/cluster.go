@@ -105,6 +105,7 @@ func New(t T, objects ...client.Object) *Cluster {
 		WithIndex(&corev1.Pod{}, "spec.nodeName", nodeOf).
 		WithIndex(&corev1.Pod{}, "status.phase", phaseOf).
 		WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
+		WithIndex(&corev1.PersistentVolume{}, kit.IndexMoving, kit.VolumeMoving).
 		WithIndex(&corev1.Event{}, "involvedObject.uid",
 			ofEvent(func(e *corev1.Event) string { return string(e.InvolvedObject.UID) })).
 		WithIndex(&corev1.Event{}, "type", ofEvent(func(e *corev1.Event) string { return e.Type })).

@@ -70,7 +70,7 @@ func (c *Config) virtualClass(
 // moved reports whether a volume records a move of the data of the claim with this name.
 func (c *Config) moved(ctx context.Context, name types.NamespacedName) (bool, error) {
 	var volumes corev1.PersistentVolumeList
-	if err := c.Client.List(ctx, &volumes); err != nil {
+	if err := c.Client.List(ctx, &volumes, client.MatchingFields{kit.IndexMoving: kit.ValueMoving}); err != nil {
 		return false, fmt.Errorf("listing volumes: %w", err)
 	}
 	return slices.ContainsFunc(volumes.Items, func(pv corev1.PersistentVolume) bool {

@@ -4,6 +4,8 @@
 package consumer
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
@@ -234,6 +237,29 @@ func TestVirtualVolumeOfARestoredStoreExistsWhileVolumesRecordItsMove(t *testing
 			w.describe(2)
 			absent(w, "shop", "data-db-0", &v1alpha1.VirtualVolume{})
 		})
+	}
+}
+
+// listsOnlySome fails the test if a list of PersistentVolumes uses no index, because that copies all of them.
+func listsOnlySome(
+	ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+) error {
+	if _, ok := list.(*corev1.PersistentVolumeList); ok && (&client.ListOptions{}).ApplyOptions(options).FieldSelector == nil {
+		return errors.New("all volumes are listed")
+	}
+	return c.List(ctx, list, options...)
+}
+
+func TestMovesOfAClaimAreFoundWithoutAListOfAllVolumes(t *testing.T) {
+	marked := reboundVolume()
+	marked.Annotations[volume.LabelMove] = `{"id":"m","namespace":"shop","claim":"data-db-0","source":"a"}`
+	w := newWorld(t, marked)
+	config := &Config{Client: interceptor.NewClient(w.rome, interceptor.Funcs{List: listsOnlySome})}
+	for name, want := range map[string]bool{"data-db-0": true, "logs": false} {
+		moved, err := config.moved(t.Context(), types.NamespacedName{Namespace: "shop", Name: name})
+		if err != nil || moved != want {
+			t.Errorf("claim %s is moved: %t, error %v", name, moved, err)
+		}
 	}
 }
 

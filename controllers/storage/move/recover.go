@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
@@ -59,7 +60,7 @@ func (r *Reconciler) markedVolumes(
 	ctx context.Context, key types.NamespacedName,
 ) (source, target *corev1.PersistentVolume, err error) {
 	var volumes corev1.PersistentVolumeList
-	if err := r.Client.List(ctx, &volumes); err != nil {
+	if err := r.Client.List(ctx, &volumes, client.MatchingFields{kit.IndexMoving: kit.ValueMoving}); err != nil {
 		return nil, nil, fmt.Errorf("listing volumes: %w", err)
 	}
 	for i := range volumes.Items {
