@@ -87,7 +87,7 @@ func (m *move) lateMover(ctx context.Context) (string, error) {
 		if pod == nil || copies || hasEnded(pod) || isPodReady(pod) {
 			continue
 		}
-		if m.Clock.Since(m.notReadySince(pod)) > moverTimeout {
+		if m.exceeds(m.notReadySince(pod), moverTimeout) {
 			return name, nil
 		}
 	}

@@ -75,7 +75,7 @@ func TestSourceThatKubernetesDoesNotBindToTheSenderRollsTheMoveBack(t *testing.T
 	if phase := w.virtualVolume().Status.Move.Phase; phase != v1alpha1.MoveLocking {
 		t.Fatalf("the move is in phase %s", phase)
 	}
-	w.kube.Clock.Step(11 * time.Second)
+	w.wait(11 * time.Second)
 	progress := w.until(v1alpha1.MoveFailed)
 	w.settle()
 	w.assertBoundTo(sourceName)

@@ -66,7 +66,8 @@ type Reconciler struct {
 	Account, AccountNamespace string
 	Clock                     clock.PassiveClock
 
-	ends ends
+	ends  ends
+	waits waits
 }
 
 // SetupWithManager adds the controller to a manager.

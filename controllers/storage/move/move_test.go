@@ -265,7 +265,7 @@ func TestReceiverThatIsLostInFinalCopyRollsTheMoveBack(t *testing.T) {
 	if phase := w.virtualVolume().Status.Move.Phase; phase != v1alpha1.MoveFinalCopy {
 		t.Fatalf("the move is in phase %s before moverTimeout", phase)
 	}
-	w.kube.Clock.Step(moverTimeout)
+	w.wait(moverTimeout)
 	w.until(v1alpha1.MoveRollingBack)
 	for range 10 {
 		w.reconcile()

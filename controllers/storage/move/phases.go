@@ -336,7 +336,15 @@ func (m *move) late() bool {
 	if m.spec.EvictionTimeoutSeconds != nil {
 		timeout = time.Duration(*m.spec.EvictionTimeoutSeconds) * time.Second
 	}
-	return m.progress.PhaseTime != nil && m.Clock.Since(m.progress.PhaseTime.Time) > timeout
+	return m.progress.PhaseTime != nil && m.exceeds(m.progress.PhaseTime.Time, timeout)
+}
+
+// exceeds reports whether a deadline has passed, which is timeout after the time since, and the move has waited in the
+// current phase for waitConfirmed, or for timeout if that is shorter. Each step that waits must call it.
+func (m *move) exceeds(since time.Time, timeout time.Duration) bool {
+	now := m.Clock.Now()
+	waited := m.waits.in(m.progress.ID, m.progress.Phase, now)
+	return waited >= min(waitConfirmed, timeout) && now.Sub(since) > timeout
 }
 
 // claim returns the user's claim from the API server, or nil if it does not exist.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,7 +58,7 @@ func TestRefusedWritesRollTheMoveBackInTime(t *testing.T) {
 			if progress := w.virtualVolume().Status.Move; progress.Phase != test.phase {
 				t.Fatalf("progress %+v", progress)
 			}
-			w.kube.Clock.Step(moverTimeout + time.Second)
+			w.wait(moverTimeout)
 			progress := w.until(v1alpha1.MoveFailed)
 			w.settle()
 			w.assertBoundTo(sourceName)

@@ -5,6 +5,7 @@ package move
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -15,6 +16,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
 )
 
 // protection is the finalizer by which Kubernetes keeps a claim while pods mount it.
@@ -76,11 +78,11 @@ func (m *move) reserveTarget(
 		return giveUp("The claim or its volume was deleted."), nil
 	}
 	if err := m.annotateMoving(ctx, claim, m.progress.ID); err != nil {
-		return m.unlessTimedOut(err)
+		return m.unlessTimedOut(ctx, err)
 	}
 	waiting, err := m.outside(ctx, source)
 	if err != nil {
-		return m.unlessTimedOut(err)
+		return m.unlessTimedOut(ctx, err)
 	}
 	if waiting != "" {
 		if m.timedOut() {
@@ -97,14 +99,17 @@ func (m *move) reserveTarget(
 
 // timedOut reports whether the current phase has taken longer than moverTimeout.
 func (m *move) timedOut() bool {
-	return m.progress.PhaseTime != nil && m.Clock.Since(m.progress.PhaseTime.Time) > moverTimeout
+	return m.progress.PhaseTime != nil && m.exceeds(m.progress.PhaseTime.Time, moverTimeout)
 }
 
-// unlessTimedOut returns an error, so that the request is retried. After moverTimeout, it returns the outcome that rolls
-// the move back instead, unless the error is a conflict.
-func (m *move) unlessTimedOut(err error) (outcome, error) {
-	if apierrors.IsConflict(err) || !m.timedOut() {
+// unlessTimedOut returns an error, so that the request is retried. If an API server still refuses the request after
+// moverTimeout, although Role is bound, it returns the outcome that rolls the move back instead.
+func (m *move) unlessTimedOut(ctx context.Context, err error) (outcome, error) {
+	if !m.timedOut() || !remote.Refused(err) {
 		return outcome{}, err
+	}
+	if bound, grantErr := m.grant(ctx); bound || grantErr != nil {
+		return outcome{}, errors.Join(err, grantErr)
 	}
 	return giveUp("The deadline has passed, and a request still fails: %s.", err), nil
 }
@@ -115,10 +120,10 @@ func (m *move) unlessTimedOut(err error) (outcome, error) {
 func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (outcome, error) {
 	if claim.DeletionTimestamp.IsZero() {
 		if err := m.annotateMoving(ctx, claim, m.progress.ID); err != nil {
-			return m.unlessTimedOut(err)
+			return m.unlessTimedOut(ctx, err)
 		}
 		if err := kit.Delete(ctx, m.Client, claim); err != nil {
-			return m.unlessTimedOut(err)
+			return m.unlessTimedOut(ctx, err)
 		}
 		return waitFor(stepDelay, "Waiting until the claim is deleted."), nil
 	}

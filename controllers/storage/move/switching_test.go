@@ -61,7 +61,7 @@ func TestSwitchingIsRolledBackIfTheProviderOfTheSourceDoesNotReportItsUsers(t *t
 				!strings.Contains(progress.Message, test.want) {
 				t.Fatalf("progress %+v", progress)
 			}
-			w.kube.Clock.Step(moverTimeout)
+			w.wait(moverTimeout)
 			for range 10 {
 				w.reconcile()
 			}

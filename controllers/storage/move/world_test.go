@@ -235,6 +235,15 @@ func (w *world) reconcile() ctrl.Result {
 	return result
 }
 
+// wait reconciles for a time that is longer than that of the other reconciles.
+func (w *world) wait(duration time.Duration) {
+	w.t.Helper()
+	for end := w.kube.Clock.Now().Add(duration); w.kube.Clock.Now().Before(end); {
+		w.reconcile()
+		w.kube.Clock.Step(10 * time.Second)
+	}
+}
+
 // until reconciles until the move is in this phase, and fails the test after many reconciles.
 func (w *world) until(phase v1alpha1.MovePhase) *v1alpha1.MoveProgress {
 	w.t.Helper()
