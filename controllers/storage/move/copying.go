@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,10 @@ import (
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/storage/mover"
 )
+
+// mountDelay is the time after which a pod that was scheduled, and whose volumes are not mounted, counts as waiting for a
+// volume that is attached to another node.
+const mountDelay = 30 * time.Second
 
 // copy runs the sender, which copies while pods use the source, until the sender is ready, which means that all passes
 // before the last one are done.
@@ -34,7 +39,7 @@ func (m *move) copy(ctx context.Context) (outcome, error) {
 	if _, err := m.keepReceiver(ctx, mark); err != nil {
 		return outcome{}, err
 	}
-	at, nodes, err := m.sourcePlace(ctx)
+	at, users, err := m.sourcePlace(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -49,13 +54,13 @@ func (m *move) copy(ctx context.Context) (outcome, error) {
 		m.record(report)
 		return giveUp("%s", failure(report)), nil
 	}
-	if at.clusterID == "" && isLeftBehind(sender, claim, nodes) {
-		return waitFor(pollInterval, "Waiting for pod %s, which follows the pods that mount the claim to node %s.",
-			m.sender, at.node), kit.Delete(ctx, m.Client, sender)
-	}
 	m.follow(ctx)
 	if isPodReady(sender) {
 		return goTo(v1alpha1.MoveQuiescing), nil
+	}
+	if at.clusterID == "" && m.isLeftBehind(sender, claim, users) {
+		return waitFor(pollInterval, "Waiting for pod %s, which follows the pods that mount the claim to node %s.",
+			m.sender, at.node), kit.Delete(ctx, m.Client, sender)
 	}
 	if sender.Status.Phase != corev1.PodRunning {
 		return waitFor(pollInterval, "Waiting for pod %s: see its events.", m.sender), nil
@@ -82,37 +87,59 @@ func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, err
 }
 
 // sourcePlace returns where a sender runs while pods use the source: in this cluster on the node of one of these pods,
-// and on a provider preferably on the node of one of their remote pods. It also returns the nodes of these pods.
-func (m *move) sourcePlace(ctx context.Context) (at place, nodes []string, err error) {
+// and on a provider preferably on the node of one of their remote pods. It also returns these pods, without those that
+// are not scheduled or have ended.
+func (m *move) sourcePlace(ctx context.Context) (at place, users []corev1.Pod, err error) {
 	at.clusterID = m.progress.Source.ClusterID
-	pods, err := m.users(ctx)
-	if err != nil {
+	if users, err = m.users(ctx); err != nil {
 		return at, nil, err
 	}
-	for i := range pods {
-		if pods[i].Spec.NodeName == "" || hasEnded(&pods[i]) {
-			continue
-		}
-		nodes = append(nodes, pods[i].Spec.NodeName)
-		if len(nodes) > 1 {
-			continue
-		}
-		if at.clusterID == "" {
-			at.node = pods[i].Spec.NodeName
-		} else {
-			at.near = pods[i].Labels
-		}
+	users = slices.DeleteFunc(users, func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" || hasEnded(&pod) })
+	switch {
+	case len(users) == 0:
+	case at.clusterID == "":
+		at.node = users[0].Spec.NodeName
+	default:
+		at.near = users[0].Labels
 	}
-	return at, nodes, nil
+	return at, users, nil
 }
 
-// isLeftBehind reports whether the pods that mount the claim, which has no access mode for several nodes, run on these
-// other nodes than the sender. The sender then keeps the volume attached to its node, and the pods cannot start.
-func isLeftBehind(sender *corev1.Pod, claim *corev1.PersistentVolumeClaim, nodes []string) bool {
-	return sender.Spec.NodeName != "" && len(nodes) > 0 && !slices.Contains(nodes, sender.Spec.NodeName) &&
-		!slices.ContainsFunc(claim.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
-			return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany
-		})
+// isLeftBehind reports whether all pods that mount the claim, which has no access mode for several nodes, are on other
+// nodes than the sender, and one of them or the sender cannot mount the volume. The volume then stays attached to one
+// node, and pods on other nodes cannot start. Some drivers let pods on several nodes mount a ReadWriteOnce volume; there
+// no pod waits.
+func (m *move) isLeftBehind(sender *corev1.Pod, claim *corev1.PersistentVolumeClaim, users []corev1.Pod) bool {
+	if slices.ContainsFunc(claim.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
+		return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany
+	}) {
+		return false
+	}
+	onNode := func(pod corev1.Pod) bool { return pod.Spec.NodeName == sender.Spec.NodeName }
+	if sender.Spec.NodeName == "" || len(users) == 0 || slices.ContainsFunc(users, onNode) {
+		return false
+	}
+	return m.waitsForVolume(sender) ||
+		slices.ContainsFunc(users, func(pod corev1.Pod) bool { return m.waitsForVolume(&pod) })
+}
+
+// waitsForVolume reports whether a kubelet has not mounted the volumes of a pod within mountDelay after the pod was
+// scheduled.
+func (m *move) waitsForVolume(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodRunning {
+		return false
+	}
+	since := pod.CreationTimestamp.Time
+	for _, condition := range pod.Status.Conditions {
+		switch {
+		case condition.Status != corev1.ConditionTrue:
+		case condition.Type == corev1.PodReadyToStartContainers:
+			return false
+		case condition.Type == corev1.PodScheduled:
+			since = condition.LastTransitionTime.Time
+		}
+	}
+	return m.Clock.Since(since) >= mountDelay
 }
 
 // keepReceiver ensures that the receiver exists, and returns it; nil while it is being created.
