@@ -24,8 +24,11 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 	if err != nil || !senderDeleted {
 		return waitFor(fastInterval, "Waiting until pod %s is deleted.", m.sender), err
 	}
+	if waiting, err := m.unreserveTarget(ctx); err != nil || waiting != "" {
+		return waitFor(fastInterval, "%s", waiting), err
+	}
 	if waiting, err := m.restoreSource(ctx); err != nil || waiting != "" {
-		return waitFor(stepDelay, "%s", waiting), err
+		return waitFor(fastInterval, "%s", waiting), err
 	}
 	if err := m.ungate(ctx); err != nil {
 		return outcome{}, err
@@ -49,6 +52,33 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 		return goTo(v1alpha1.MoveCancelled), nil
 	}
 	return goTo(v1alpha1.MoveFailed), nil
+}
+
+// unreserveTarget binds the target volume to the receiver's claim again, if it is reserved for the name of the user's
+// claim, and removes Mark.Manifest. Otherwise a claim that the user creates while the rollback waits would be bound to
+// the target, which lacks what pods have written to the restored source. It returns a sentence about the reason to call
+// it again, or empty. It does nothing to a target that is bound to a newer claim: onlyForward continues such a move.
+func (m *move) unreserveTarget(ctx context.Context) (string, error) {
+	target, err := m.persistentVolume(ctx, m.progress.Target.VolumeName)
+	if err != nil || target == nil {
+		return "", err
+	}
+	mark, ok := markOf(target)
+	if !ok || mark.ID != m.progress.ID || mark.Manifest == nil {
+		return "", nil
+	}
+	claim, err := m.claim(ctx)
+	if err != nil {
+		return "", err
+	}
+	if reference := target.Spec.ClaimRef; reference != nil && reference.UID != "" && !m.same(claim) {
+		return fmt.Sprintf("Volume %s is bound to a newer claim.", target.Name), nil
+	}
+	return "", m.bindTo(ctx, target, m.key(m.names.target), mark.TargetClaimUID, "",
+		func(pv *corev1.PersistentVolume) error {
+			mark.Manifest = nil
+			return mark.set(pv)
+		})
 }
 
 // onlyForward returns the phase in which a move continues because it cannot be rolled back: the user's claim has been

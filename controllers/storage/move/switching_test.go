@@ -6,8 +6,10 @@ package move
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
@@ -127,5 +129,47 @@ func TestRemovedAnnotationOfAMoveIsSetAgain(t *testing.T) {
 			w.settle()
 			w.assertBoundTo(w.targetName())
 		})
+	}
+}
+
+func TestTargetIsNotReservedForTheClaimOnceTheSourceIsRestored(t *testing.T) {
+	w := newWorld(t, online())
+	w.settle()
+	reconnect := w.disconnected()
+	reconnect()
+	for markOrNil(get(w, w.targetName(), &corev1.PersistentVolume{})).Manifest == nil {
+		w.reconcile()
+	}
+	provider := w.provider
+	w.annotationIsRefused(exceeded)
+	for w.virtualVolume().Status.Move.Phase != v1alpha1.MoveRollingBack {
+		w.killWhen = v1alpha1.MoveRollingBack
+		w.reconcile()
+		w.kube.Clock.Step(10 * time.Second)
+	}
+	w.killWhen = ""
+	// The rollback waits for the provider, while pods write to the source.
+	w.provider, w.refusedPatches = nil, nil
+	for range 10 {
+		w.reconcile()
+	}
+	w.assertUsable()
+	target := get(w, w.targetName(), &corev1.PersistentVolume{})
+	if reference := target.Spec.ClaimRef; reference.Name != namesOf(moveID).target || reference.UID == "" {
+		t.Errorf("the target is reserved for claim %s with UID %q", reference.Name, reference.UID)
+	}
+	old := get(w, claimName, &corev1.PersistentVolumeClaim{})
+	old.Finalizers = nil
+	w.must(w.kube.Update(t.Context(), old))
+	w.must(w.kube.Delete(t.Context(), old))
+	w.must(w.kube.Create(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claimName, UID: "claim-1"},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: old.Spec.StorageClassName,
+			AccessModes: old.Spec.AccessModes, Resources: old.Spec.Resources},
+	}))
+	w.provider = provider
+	w.until(v1alpha1.MoveFailed)
+	if claim := get(w, claimName, &corev1.PersistentVolumeClaim{}); claim.Spec.VolumeName != "" {
+		t.Errorf("the new claim is bound to volume %s", claim.Spec.VolumeName)
 	}
 }
