@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/controllers/storage/mover"
 )
 
-// mountDelay is the time after which a pod that was scheduled, and whose volumes are not mounted, counts as waiting for a
-// volume that is attached to another node.
+// mountDelay is the time after which a pod that was scheduled, and whose volumes are not mounted, counts as waiting for
+// a volume that is attached to another node.
 const mountDelay = 30 * time.Second
 
 // copy runs the sender, which copies while pods use the source, until the sender is ready, which means that all passes

@@ -92,7 +92,7 @@ func (m *move) setFence(ctx context.Context, id string) (*v1alpha1.ShadowVolumeC
 }
 
 // removeFence removes the fence of the source. It returns a sentence about the reason to wait, or empty if the fence is
-// removed, or if the source or its ForeignCluster does not exist any more.
+// removed, if the source or its ForeignCluster does not exist any more, or if the peering has ended.
 func (m *move) removeFence(ctx context.Context) (string, error) {
 	if m.progress.Source.ClusterName == "" {
 		return "", nil
@@ -102,8 +102,9 @@ func (m *move) removeFence(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if cluster == nil {
-		// Without the ForeignCluster, the consumer cannot change its ShadowVolumeClaims, and the move does not wait for that.
+	_, connected := m.Peers.Get(m.progress.Source.ClusterName)
+	if cluster == nil || !connected && cluster.Status.OutgoingPeering == v1alpha1.PeeringNone {
+		// Without the peering, the consumer cannot change its ShadowVolumeClaims, and the move does not wait for that.
 		return "", nil
 	}
 	_, err = m.setFence(ctx, "")

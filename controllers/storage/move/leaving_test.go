@@ -104,16 +104,25 @@ func (w *world) unpeer(phase v1alpha1.PeeringPhase) {
 	w.store(milan)
 }
 
-func TestRollingBackDoesNotWaitForADeletedPeering(t *testing.T) {
-	w := newWorld(t, online())
-	w.settle()
-	w.stopAt(v1alpha1.MoveCopying)
-	vv := w.virtualVolume()
-	vv.Status.Move.Source.ClusterName, vv.Status.Move.Source.ClusterID = "milan", "9f1c"
-	w.must(w.kube.Status().Update(t.Context(), vv))
-	w.must(w.kube.Delete(t.Context(), &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}))
-	w.cancel()
-	w.until(v1alpha1.MoveCancelled)
-	w.settle()
-	w.assertBoundTo(sourceName)
+func TestRollingBackDoesNotWaitForAPeeringThatEnded(t *testing.T) {
+	for name, end := range map[string]func(*world){
+		"the ForeignCluster is deleted": func(w *world) {
+			w.must(w.kube.Delete(t.Context(), &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}))
+		},
+		"the outgoing peering is disabled": func(w *world) { w.unpeer(v1alpha1.PeeringNone) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, online())
+			w.settle()
+			w.stopAt(v1alpha1.MoveCopying)
+			vv := w.virtualVolume()
+			vv.Status.Move.Source.ClusterName, vv.Status.Move.Source.ClusterID = "milan", "9f1c"
+			w.must(w.kube.Status().Update(t.Context(), vv))
+			end(w)
+			w.cancel()
+			w.until(v1alpha1.MoveCancelled)
+			w.settle()
+			w.assertBoundTo(sourceName)
+		})
+	}
 }
