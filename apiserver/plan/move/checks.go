@@ -112,14 +112,30 @@ func (r Request) offloaded(cluster string) field.ErrorList {
 		"kubectl get namespaceoffloading offloading -o yaml reports why")}
 }
 
-// attributes returns an error if the claim has a VolumeAttributesClass and the target is on a provider.
-func (r Request) attributes(target end) field.ErrorList {
+// attributes returns an error if the claim has a VolumeAttributesClass, and the target is on a provider or its
+// StorageClass has another driver. A VolumeAttributesClass is valid for one driver.
+func (r Request) attributes(source, target end) field.ErrorList {
 	class := ptr.Deref(r.Claim.Spec.VolumeAttributesClassName, "")
-	if target.provider == nil || class == "" {
+	switch {
+	case class == "":
 		return nil
+	case target.provider != nil:
+		return field.ErrorList{invalid(r.targetPath(), target.name(), "the claim has volumeAttributesClassName %s, which is "+
+			"not supported on a provider; move the claim within this cluster only", class)}
+	case source.class != "" && r.driver(target.class) != r.driver(source.class):
+		return field.ErrorList{invalid(targetPath.Child("storageClassName"), target.class, "the claim has "+
+			"volumeAttributesClassName %s, which is of another driver; name a StorageClass of the driver that stores the data",
+			class)}
 	}
-	return field.ErrorList{invalid(r.targetPath(), target.name(), "the claim has volumeAttributesClassName %s, which is not "+
-		"supported on a provider; move the claim within this cluster only", class)}
+	return nil
+}
+
+// driver returns the provisioner of a StorageClass; empty if the StorageClass does not exist.
+func (r Request) driver(class string) string {
+	if found := r.findClass(class); found != nil {
+		return found.Provisioner
+	}
+	return ""
 }
 
 // room returns an error unless the storage that the target provider offers for a usable virtual node has room for the

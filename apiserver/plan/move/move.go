@@ -102,7 +102,7 @@ func (r Request) Plan() (*v1alpha1.MovePlan, field.ErrorList) {
 	}
 	errs = append(errs, r.networking(source, target)...)
 	errs = append(errs, r.placement(target)...)
-	errs = append(errs, r.attributes(target)...)
+	errs = append(errs, r.attributes(source, target)...)
 	errs = append(errs, r.room(target)...)
 	errs = append(errs, r.mountedBy(target)...)
 	if len(errs) > 0 {

@@ -204,6 +204,10 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 			r.Spec.Target = v1alpha1.MoveTarget{Local: true, NodeName: "worker-2"}
 			r.Claim.Spec.VolumeAttributesClassName = ptr.To("gold")
 		}, "", ""},
+		{"a VolumeAttributesClass to another driver", func(r *Request) {
+			r.Spec.Target = v1alpha1.MoveTarget{StorageClassName: "ssd"}
+			r.Claim.Spec.VolumeAttributesClassName = ptr.To("gold")
+		}, "spec.target.storageClassName", "another driver"},
 		{"back to this cluster", local, "", ""},
 		{"between two providers", func(r *Request) { stored(r); r.Spec.Target.ClusterName = "turin" }, "", ""},
 		{"to another class of the same provider",
