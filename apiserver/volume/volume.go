@@ -70,9 +70,9 @@ const (
 	AnnotationOriginClaim = "storage.liqo.io/origin-claim"
 )
 
-// LabelRetained has the value "true" on a PersistentVolume of a provider that keeps data after its ShadowVolumeClaim was
-// deleted. The volume counts towards the storage quota of the consumer in its label v1alpha1.LabelForeignCluster until
-// an administrator of the provider deletes the volume or removes that label. The controllers set it.
+// LabelRetained has the value "true" on a PersistentVolume of a provider that keeps data after its ShadowVolumeClaim
+// was deleted. The volume counts towards the storage quota of the consumer in its label v1alpha1.LabelForeignCluster
+// until an administrator of the provider deletes the volume or removes that label. The controllers set it.
 const LabelRetained = "storage.liqo.io/retained"
 
 // Retained returns the labels of the PersistentVolumes that a provider retains for a consumer. foreignCluster is the

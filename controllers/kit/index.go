@@ -59,7 +59,8 @@ func VolumeClaim(object client.Object) []string {
 	return []string{pv.Spec.ClaimRef.Namespace + "/" + pv.Spec.ClaimRef.Name}
 }
 
-// VolumeMoving returns the value of the index IndexMoving for a PersistentVolume; none if it has no annotation of a move.
+// VolumeMoving returns the value of the index IndexMoving for a PersistentVolume; none if it has no annotation of a
+// move.
 func VolumeMoving(object client.Object) []string {
 	if object.GetAnnotations()[volume.LabelMove] == "" {
 		return nil

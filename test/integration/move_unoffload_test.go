@@ -21,7 +21,8 @@ import (
 func TestTheControllerManagerMovesDataByTheVerbWithItsChecks(t *testing.T) {
 	installRoles(t, framework.Get(t))
 	m := makeMovable(t, "cremona", "5f1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d")
-	m.env.AwaitGrant(t, serviceaccount.MakeUsername(framework.Namespace, controllerManager), m.namespace, rbacv1.PolicyRule{
+	user := serviceaccount.MakeUsername(framework.Namespace, controllerManager)
+	m.env.AwaitGrant(t, user, m.namespace, rbacv1.PolicyRule{
 		Verbs: []string{"create"}, APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"virtualvolumes/move"},
 	})
 	manager, err := client.New(m.env.ServiceAccount(t, framework.Namespace, controllerManager),

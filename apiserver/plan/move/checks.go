@@ -140,8 +140,8 @@ func (r Request) driver(class string) string {
 
 // room returns an error unless the storage that the target provider offers for a usable virtual node has room for the
 // volume in addition to all virtual volumes that the provider already stores: in the number of claims, in
-// requests.storage, and in the limit for the target's StorageClass. The actual usage can be higher, because the provider
-// may store other claims of the local cluster.
+// requests.storage, and in the limit for the target's StorageClass. The actual usage can be higher, because the
+// provider may store other claims of the local cluster.
 func (r Request) room(target end) field.ErrorList {
 	if target.provider == nil {
 		return nil

@@ -243,8 +243,8 @@ func claimsOfPod(_ context.Context, object client.Object) []reconcile.Request {
 	return requests
 }
 
-// claimOf returns requests for the claim that a volume's claimRef names, and for the claim whose data a move copies from
-// or to the volume.
+// claimOf returns requests for the claim that a volume's claimRef names, and for the claim whose data a move copies
+// from or to the volume.
 func claimOf(_ context.Context, object client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	if reference := object.(*corev1.PersistentVolume).Spec.ClaimRef; reference != nil {

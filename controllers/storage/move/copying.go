@@ -107,8 +107,8 @@ func (m *move) sourcePlace(ctx context.Context) (at place, users []corev1.Pod, e
 
 // isLeftBehind reports whether all pods that mount the claim, which has no access mode for several nodes, are on other
 // nodes than the sender, and one of them or the sender cannot mount the volume. The volume then stays attached to one
-// node, and pods on other nodes cannot start. Some drivers let pods on several nodes mount a ReadWriteOnce volume; there
-// no pod waits.
+// node, and pods on other nodes cannot start. Some drivers let pods on several nodes mount a ReadWriteOnce volume;
+// there no pod waits.
 func (m *move) isLeftBehind(sender *corev1.Pod, claim *corev1.PersistentVolumeClaim, users []corev1.Pod) bool {
 	if slices.ContainsFunc(claim.Spec.AccessModes, func(mode corev1.PersistentVolumeAccessMode) bool {
 		return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany

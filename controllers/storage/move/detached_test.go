@@ -35,7 +35,8 @@ func provisionedWith(policy corev1.PersistentVolumeReclaimPolicy) func(*corev1.P
 // detach does what unoffloading does to a volume with the policy Retain.
 func detach(pv *corev1.PersistentVolume) {
 	pv.Spec.ClaimRef.UID = pv.UID
-	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy, string(corev1.PersistentVolumeReclaimRetain))
+	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy,
+		string(corev1.PersistentVolumeReclaimRetain))
 }
 
 // wanted returns the reclaim policy that applies when a volume is released.
@@ -89,7 +90,8 @@ func TestMoveOfADetachedVolumeFailsWithoutChangingTheVolume(t *testing.T) {
 	before := get(w, sourceName, &corev1.PersistentVolume{})
 	w.until(v1alpha1.MoveFailed)
 	source := get(w, sourceName, &corev1.PersistentVolume{})
-	if wanted(source) != "Retain" || source.Spec.PersistentVolumeReclaimPolicy != before.Spec.PersistentVolumeReclaimPolicy {
+	if wanted(source) != "Retain" ||
+		source.Spec.PersistentVolumeReclaimPolicy != before.Spec.PersistentVolumeReclaimPolicy {
 		t.Errorf("policy %s, annotations %v", source.Spec.PersistentVolumeReclaimPolicy, source.Annotations)
 	}
 }

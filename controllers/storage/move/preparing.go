@@ -279,8 +279,8 @@ func (m *move) moverClaim(
 }
 
 // markTarget sets annotationMark of the target volume, and its reclaim policy to Retain. It returns the target volume,
-// or nil while the receiver's claim is not bound. It fails with errDetached if the target volume was deleted or does not
-// refer to the receiver's claim.
+// or nil while the receiver's claim is not bound. It fails with errDetached if the target volume was deleted or does
+// not refer to the receiver's claim.
 func (m *move) markTarget(ctx context.Context, sourceMark *Mark) (*corev1.PersistentVolume, error) {
 	claim, err := m.claimNamed(ctx, m.target)
 	if err == nil && claim != nil && claim.Status.Phase == corev1.ClaimLost {

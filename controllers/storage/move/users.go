@@ -137,8 +137,9 @@ func (m *move) mounting(ctx context.Context, claim string) ([]corev1.Pod, error)
 
 // drain evicts the pods that mount the claim. It returns the names of the pods that may still use the claim, sorted,
 // each with the reason in parentheses if its eviction or its end is delayed. Pods with a scheduling gate and pods that
-// have ended do not use it, and neither do pods without a node while the source is bound to the sender's claim: kubelets
-// do not mount it for them. A deleted pod has ended only if it had a final phase, or its node cannot run it any more.
+// have ended do not use it, and neither do pods without a node while the source is bound to the sender's claim:
+// kubelets do not mount it for them. A deleted pod has ended only if it had a final phase, or its node cannot run it
+// any more.
 func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]string, error) {
 	pods, err := m.users(ctx)
 	if err != nil {

@@ -171,7 +171,9 @@ func (r *Reconciler) releaseRetained(ctx context.Context, o *observed, kind, why
 // a claim and the UID of an earlier one. shadow is the ShadowVolumeClaim of this name, nil if there is none.
 //
 // A volume without the label of a consumer that has LabelRetained was taken over by an administrator.
-func (r *Reconciler) countRetained(ctx context.Context, key client.ObjectKey, shadow *v1alpha1.ShadowVolumeClaim) error {
+func (r *Reconciler) countRetained(
+	ctx context.Context, key client.ObjectKey, shadow *v1alpha1.ShadowVolumeClaim,
+) error {
 	var pvs corev1.PersistentVolumeList
 	if err := r.Client.List(ctx, &pvs, client.MatchingFields{kit.IndexClaimRef: key.String()}); err != nil {
 		return fmt.Errorf("listing the volumes of claim %s: %w", key, err)

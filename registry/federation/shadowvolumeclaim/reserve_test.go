@@ -203,8 +203,8 @@ func TestRetainedVolumesCountUntilTheyAreReleased(t *testing.T) {
 	volumes.add("milan", "pv-1", "slow", "5Gi")
 	err := create("b", "slow", "2Gi")
 	mustExceed(t, err, "requests.storage", "9Gi of 10Gi granted used")
-	const retainedText = "8Gi are used by retained PersistentVolumes, which an administrator of the provider can delete or " +
-		"take over: pv-1, pv-2"
+	const retainedText = "8Gi are used by retained PersistentVolumes, which an administrator of the provider can " +
+		"delete or take over: pv-1, pv-2"
 	if !strings.HasSuffix(err.Error(), retainedText) {
 		t.Errorf("got %q, want a message that ends with %q", err, retainedText)
 	}

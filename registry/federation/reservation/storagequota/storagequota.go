@@ -137,8 +137,8 @@ func entry(obj runtime.Object) (consumer string, uses corev1.ResourceList, count
 	return claim.Status.ForeignCluster, Uses(claim), true
 }
 
-// policy returns the policy of a consumer, computed from its stored offers and its retained volumes, which it reads only
-// if the consumer has a storage quota.
+// policy returns the policy of a consumer, computed from its stored offers and its retained volumes, which it reads
+// only if the consumer has a storage quota.
 func (q *Quotas) policy(ctx context.Context, consumer string) (policy, error) {
 	found, err := q.offers.Of(ctx, consumer)
 	if err != nil {
