@@ -244,7 +244,8 @@ func TestVirtualVolumeOfARestoredStoreExistsWhileVolumesRecordItsMove(t *testing
 func listsOnlySome(
 	ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
 ) error {
-	if _, ok := list.(*corev1.PersistentVolumeList); ok && (&client.ListOptions{}).ApplyOptions(options).FieldSelector == nil {
+	_, volumes := list.(*corev1.PersistentVolumeList)
+	if volumes && (&client.ListOptions{}).ApplyOptions(options).FieldSelector == nil {
 		return errors.New("all volumes are listed")
 	}
 	return c.List(ctx, list, options...)
