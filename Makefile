@@ -92,7 +92,7 @@ test-changed: packages ## Run the unit tests that changes since commit BASE can 
 .PHONY: test-integration
 test-integration: packages playground ## Test the API server and controllers with a real kube-apiserver and etcd.
 	$(PLAYGROUND) build --only etcd,helm,kube-apiserver,kube-controller-manager,kube-scheduler,kubectl
-	@hack/gotest.sh integration standard-quiet -count=1 -timeout=30m ./test/integration/...
+	@hack/gotest.sh integration standard-quiet -count=1 -timeout=50m ./test/integration/...
 
 .PHONY: test-netns
 test-netns: packages ## Test the network agents with a real kernel, in network namespaces.
