@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -26,4 +27,10 @@ func Evict(ctx context.Context, writer client.Client, pod *corev1.Pod) error {
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
 	})
+}
+
+// GraceSeconds returns the time in seconds within which a kubelet ends the containers of a pod that is deleted.
+func GraceSeconds(pod *corev1.Pod) int64 {
+	grace := ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+	return max(grace, ptr.Deref(pod.DeletionGracePeriodSeconds, 0))
 }

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -161,7 +160,7 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 		case hasEnded(pod), pod.Spec.NodeName == "" && isGated(pod):
 			continue
 		case pod.Spec.NodeName != "":
-			running[pod.UID] = User{Pod: pod.Name, Node: pod.Spec.NodeName, GraceSeconds: graceSeconds(pod)}
+			running[pod.UID] = User{Pod: pod.Name, Node: pod.Spec.NodeName, GraceSeconds: kit.GraceSeconds(pod)}
 		}
 		switch {
 		case pod.DeletionTimestamp.IsZero():
@@ -225,12 +224,6 @@ func (m *move) deletedPodEnded(ctx context.Context, uid types.UID, user User) (b
 	// The watch did not report the deletion because this process started later. The kubelet of a ready node ends a pod
 	// within its grace period, also one that was deleted by force.
 	return unseen && isReady(node), nil
-}
-
-// graceSeconds returns the time in seconds within which a kubelet ends the containers of a pod.
-func graceSeconds(pod *corev1.Pod) int64 {
-	grace := ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
-	return max(grace, ptr.Deref(pod.DeletionGracePeriodSeconds, 0))
 }
 
 func isReady(node *corev1.Node) bool {

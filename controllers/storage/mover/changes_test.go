@@ -84,7 +84,7 @@ func TestWriteToMappedFileAfterAPassIsCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fs.Type == unix.TMPFS_MAGIC {
-		t.Skip("a tmpfs has no disk")
+		t.Fatal("the directory of temporary files is a tmpfs, which has no disk: set TMPDIR to a directory on a disk")
 	}
 	p.write(t, "mapped", strings.Repeat("-", 4096))
 	file, err := os.OpenFile(filepath.Join(p.source, "mapped"), os.O_RDWR, 0)

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -82,9 +81,7 @@ func (v *vanishedPods) add(pod *corev1.Pod, boot string, missed time.Time) {
 	}
 	vanished := unendedPod{Name: pod.Name, UID: pod.UID, Node: pod.Spec.NodeName, Boot: boot}
 	if !missed.IsZero() {
-		vanished.Missed = missed.Unix()
-		vanished.Grace = max(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds),
-			ptr.Deref(pod.DeletionGracePeriodSeconds, 0))
+		vanished.Missed, vanished.Grace = missed.Unix(), kit.GraceSeconds(pod)
 	}
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
