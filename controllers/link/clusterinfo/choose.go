@@ -33,7 +33,8 @@ const (
 	// ReasonSourcesAgree means that detected ranges, values of the chart and ranges of tunnels are consistent.
 	ReasonSourcesAgree = "SourcesAgree"
 	// ReasonValueContradicted means that a value of the chart does not contain the ranges that are detected, or an
-	// external CIDR overlaps ranges of pods. Correct or remove the value.
+	// external CIDR overlaps ranges of pods. A detected range of pods that a tunnel uses stays in use. Correct or
+	// remove the value.
 	ReasonValueContradicted = "ValueContradicted"
 	// ReasonRangeTakenByPeer means that a detected or configured range overlaps a range by which a tunnel reaches a
 	// peer, and is not used until that tunnel is removed.
@@ -195,8 +196,9 @@ func (c *choice) compare(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alp
 }
 
 // retain keeps previous ranges of pods in use that were not chosen again, if a tunnel uses them. It does not keep them
-// if an administrator replaced them by values of the chart that are in use, or by detected ranges. It must be called
-// after the ranges of pods of both families were chosen, and before other ranges.
+// if an administrator replaced them by values of the chart that are in use, or by detected ranges; except ranges that
+// contradict the values because they are still detected. It must be called after the ranges of pods of both families
+// were chosen, and before other ranges.
 func (c *choice) retain() {
 	const use = v1alpha1.RangeOfPods
 	values, chosen := c.input.values.found(use), slices.Clone(c.taken[use])
@@ -208,7 +210,8 @@ func (c *choice) retain() {
 		is4 := cidr.Addr().Is4()
 		replaced := len(ofFamily(chosen, is4)) > 0 && (len(values) > 0 || before.Source == v1alpha1.SourceValue)
 		removed := len(chosen) > 0 && len(values) > 0 && len(ofFamily(values, is4)) == 0
-		if replaced || removed {
+		contradicted := len(values) > 0 && !slices.ContainsFunc(chosen, cidr.Overlaps) && c.detects(cidr)
+		if (replaced || removed) && !contradicted {
 			continue
 		}
 		if c.takenBy(cidr) != "" {
@@ -220,6 +223,10 @@ func (c *choice) retain() {
 		case len(within) > 0:
 			c.find(ReasonRangesRetained, "%s of %s stays in use instead of %s, because tunnels use it. "+
 				"Set network.podCIDRs to remove it.", cidr, before.Source, list(within))
+		case contradicted && (replaced || removed):
+			c.find(ReasonValueContradicted, "The chart's values have %s for Pods. %s of %s, which overlaps a detected range, "+
+				"stays in use because tunnels use it. Correct network.podCIDRs, or remove the tunnels.",
+				list(values), cidr, before.Source)
 		case len(values) > 0:
 			c.find(ReasonRangesRetained, "%s of %s stays in use until a CIDR in network.podCIDRs can be used, because "+
 				"tunnels use it.", cidr, before.Source)
@@ -245,6 +252,14 @@ func (c *choice) keep(cidr netip.Prefix, source v1alpha1.ClusterRangeSource) (wi
 	c.ranges = slices.Insert(c.ranges, at,
 		v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: cidr.String(), Source: source})
 	return within
+}
+
+// detects reports whether a source has a range of pods that overlaps a CIDR.
+func (c *choice) detects(cidr netip.Prefix) bool {
+	return slices.ContainsFunc(podSources, func(source v1alpha1.ClusterRangeSource) bool {
+		detected := c.input.detected.of(v1alpha1.RangeOfPods, source, cidr.Addr().Is4())
+		return slices.ContainsFunc(detected, cidr.Overlaps)
+	})
 }
 
 // retains reports whether a tunnel uses a local CIDR.

@@ -240,9 +240,28 @@ func TestEstablishedTunnelKeepsItsRanges(t *testing.T) {
 		},
 		"a value that contradicts the detected range": {
 			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
+			after: pods("10.48.0.0/16"), want: []string{"10.48.0.0/16 Value", "10.244.0.0/24 Node"},
+			known: "True Configured", message: "Pods have 10.48.0.0/16 of Value and 10.244.0.0/24 of Node.",
+			consistent: "False ValueContradicted",
+			says:       []string{"values have 10.48.0.0/16 for Pods", "10.244.0.0/24 of Node, which overlaps a detected range"},
+		},
+		"a value that contradicts a part of the former range, which is still detected": {
+			local: "10.244.0.0/16", first: node("a", "10.244.0.0/16"), second: node("b", "10.244.7.0/24"),
+			after: pods("10.48.0.0/16"), want: []string{"10.48.0.0/16 Value", "10.244.0.0/16 Node"},
+			known: "True Configured", message: "Pods have 10.48.0.0/16 of Value and 10.244.0.0/16 of Node.",
+			consistent: "False ValueContradicted", says: []string{"10.244.0.0/16 of Node, which overlaps a detected range"},
+		},
+		"a value that replaces another value, and contradicts the detected range": {
+			local: "10.244.0.0/16", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
+			before: pods("10.244.0.0/16"), after: pods("10.48.0.0/16"),
+			want:  []string{"10.48.0.0/16 Value", "10.244.0.0/16 Value"},
+			known: "True Configured", message: "Pods have 10.48.0.0/16, 10.244.0.0/16 of Value.",
+			consistent: "False ValueContradicted", says: []string{"10.244.0.0/16 of Value, which overlaps a detected range"},
+		},
+		"a value that replaces a range that is no longer detected": {
+			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.48.1.0/24"),
 			after: pods("10.48.0.0/16"), want: []string{"10.48.0.0/16 Value"},
-			known: "True Configured", message: "Pods have 10.48.0.0/16 of Value.", consistent: "False ValueContradicted",
-			says: []string{"values have 10.48.0.0/16 for Pods, and Node has 10.244.0.0/24"},
+			known: "True Configured", message: "Pods have 10.48.0.0/16 of Value.", consistent: "True SourcesAgree",
 		},
 		"a value that overlaps a range of the peer": {
 			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
@@ -264,6 +283,12 @@ func TestEstablishedTunnelKeepsItsRanges(t *testing.T) {
 		},
 		"a value of another family than the former range": {
 			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "10.244.0.0/24"),
+			after: pods("fd00::/48"), want: []string{"fd00::/48 Value", "10.244.0.0/24 Node"},
+			known: "True Configured", message: "Pods have fd00::/48 of Value and 10.244.0.0/24 of Node.",
+			consistent: "False ValueContradicted", says: []string{"10.244.0.0/24 of Node, which overlaps a detected range"},
+		},
+		"a value of another family than the former range, which is no longer detected": {
+			local: "10.244.0.0/24", first: node("a", "10.244.0.0/24"), second: node("b", "fd00::/64"),
 			after: pods("fd00::/48"), want: []string{"fd00::/48 Value"},
 			known: "True Configured", message: "Pods have fd00::/48 of Value.", consistent: "True SourcesAgree",
 		},
