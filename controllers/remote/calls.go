@@ -10,8 +10,22 @@ import (
 	"time"
 )
 
+const (
+	// slowCall is the duration above which a call makes its peer slow, for slowFor.
+	slowCall = 5 * time.Second
+	slowFor  = time.Hour
+	// maxSlowCalls is the maximum number of concurrent calls to all slow peers together. It is half of
+	// kit.PeerWorkers, so that slow peers leave half of the workers of each controller to other peers.
+	maxSlowCalls = 16
+)
+
+// slowCalls has an element for each call to a slow peer that has not ended yet.
+var slowCalls = make(chan struct{}, maxSlowCalls)
+
 // Calls limits the concurrent calls to one peer. After a call timed out, it permits one call at a time, until a call is
-// answered, so that a peer that does not respond occupies one worker.
+// answered, so that a peer that does not respond occupies one worker. After a call that took longer than slowCall, the
+// peer has at most maxSlowCalls together with other such peers, so that peers which delay their responses do not occupy
+// all workers.
 type Calls struct {
 	// begun has an element for each call that has not ended yet.
 	begun chan struct{}
@@ -19,24 +33,44 @@ type Calls struct {
 	mu sync.Mutex
 	// late is true after a call timed out, until a call is answered.
 	late bool
+	// slowUntil is the time until which the peer is slow.
+	slowUntil time.Time
 }
 
 // NewCalls returns a limit of this number of concurrent calls.
 func NewCalls(limit int) *Calls { return &Calls{begun: make(chan struct{}, limit)} }
 
-// begin waits until fewer than the maximum number of calls wait for their responses, for at most callTimeout. After a
-// call timed out, it does not wait. It fails with ErrBusy, or if the context ends.
-func (c *Calls) begin(ctx context.Context) error {
+// begin waits until fewer than the maximum number of calls wait for their responses, for at most callTimeout. It does
+// not wait after a call timed out, or for calls to other slow peers. It fails with ErrBusy, or if the context ends. The
+// function that it returns must be called once, when the call ends, with the error of the call: nil if the peer
+// answered.
+func (c *Calls) begin(ctx context.Context) (end func(error), err error) {
 	if err := c.wait(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.late && len(c.begun) > 1 {
+	start := time.Now()
+	late, slow := c.state()
+	if late && len(c.begun) > 1 || slow && !beginSlow() {
 		<-c.begun
-		return ErrBusy
+		return nil, ErrBusy
 	}
-	return nil
+	return func(err error) {
+		c.observe(err, time.Since(start))
+		if slow {
+			<-slowCalls
+		}
+		<-c.begun
+	}, nil
+}
+
+// beginSlow begins a call to a slow peer; false if the maximum number of them has begun.
+func beginSlow() bool {
+	select {
+	case slowCalls <- struct{}{}:
+		return true
+	default:
+		return false
+	}
 }
 
 func (c *Calls) wait(ctx context.Context) error {
@@ -45,7 +79,7 @@ func (c *Calls) wait(ctx context.Context) error {
 		return nil
 	default:
 	}
-	if c.isLate() {
+	if late, _ := c.state(); late {
 		return ErrBusy
 	}
 	timer := time.NewTimer(callTimeout)
@@ -60,15 +94,15 @@ func (c *Calls) wait(ctx context.Context) error {
 	}
 }
 
-func (c *Calls) isLate() bool {
+func (c *Calls) state() (late, slow bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.late
+	return c.late, time.Now().Before(c.slowUntil)
 }
 
-// end ends a call with its error, which is nil if the peer answered. An error other than the timeout for responses does
-// not change how many calls are permitted, for example that of a peer that refuses connections.
-func (c *Calls) end(err error) {
+// observe records how a call ended, and its duration. An error other than the timeout for responses does not change how
+// many calls are permitted, for example that of a peer that refuses connections.
+func (c *Calls) observe(err error, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -77,5 +111,7 @@ func (c *Calls) end(err error) {
 	case err == nil:
 		c.late = false
 	}
-	<-c.begun
+	if took > slowCall {
+		c.slowUntil = time.Now().Add(slowFor)
+	}
 }

@@ -35,7 +35,7 @@ var (
 	// ErrUpgrade is returned for a response that switches protocols although the request does not permit it.
 	ErrUpgrade = errors.New("the peer switched protocols, which the request does not permit")
 	// ErrBusy is returned for a call that could not begin within callTimeout, because Limits.Calls others wait for their
-	// responses.
+	// responses, or at once, because calls to slow peers do.
 	ErrBusy = errors.New("the peer has not responded to earlier requests yet")
 	// ErrResponseTooLarge is returned for a response that exceeds Limits.Response, or that makes the watches of the same
 	// objects exceed Limits.Watch.
@@ -116,7 +116,8 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	if g.calls == nil || streamOf(request) != notAStream {
 		return g.roundTrip(request)
 	}
-	if err := g.calls.begin(request.Context()); err != nil {
+	end, err := g.calls.begin(request.Context())
+	if err != nil {
 		if errors.Is(err, ErrBusy) {
 			g.refused(err)
 		}
@@ -124,17 +125,18 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response, err := g.roundTrip(request)
 	if err != nil {
-		g.calls.end(err)
+		end(err)
 		return nil, err
 	}
-	response.Body = &endingBody{ReadCloser: response.Body, calls: g.calls}
+	response.Body = &endingBody{ReadCloser: response.Body, end: end}
 	return response, nil
 }
 
 // endingBody is the body of a response to a call that counts for Limits.Calls until the body is closed.
 type endingBody struct {
 	io.ReadCloser
-	calls *Calls
+	// end ends the call with its error.
+	end func(error)
 	// late is true after Read failed with the timeout for responses.
 	late atomic.Bool
 	once sync.Once
@@ -153,9 +155,9 @@ func (b *endingBody) Read(p []byte) (n int, err error) {
 func (b *endingBody) Close() error {
 	defer b.once.Do(func() {
 		if b.late.Load() {
-			b.calls.end(errResponseTimeout)
+			b.end(errResponseTimeout)
 		} else {
-			b.calls.end(nil)
+			b.end(nil)
 		}
 	})
 	return b.ReadCloser.Close()

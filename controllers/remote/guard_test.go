@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
@@ -488,6 +489,58 @@ func TestAfterATimeoutOneCallIsPermittedUntilItIsAnswered(t *testing.T) {
 		}
 		answering.Store(false)
 		check("a peer that has answered a call", SharedLimits.Calls)
+	})
+}
+
+// Peers that delay all their responses, each within the timeout, leave workers to another peer.
+func TestSlowPeersLeaveWorkersToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slowPeers = 2 * maxSlowCalls / 8
+		peer := func(delay time.Duration) *guard {
+			return newGuard(roundTripper(func(*http.Request) (*http.Response, error) {
+				time.Sleep(delay)
+				return response(http.StatusOK, http.Header{}, io.NopCloser(strings.NewReader("{}"))), nil
+			}), SharedLimits, NewCalls(8), func(error) {})
+		}
+		call := func(peer *guard) error {
+			response, err := peer.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/offers", nil))
+			if err == nil {
+				err = response.Body.Close()
+			}
+			return err
+		}
+		other, slow := peer(0), make([]*guard, slowPeers)
+		for i := range slow {
+			slow[i] = peer(responseTimeout - time.Second)
+		}
+		for round, want := range []int{8 * slowPeers, maxSlowCalls, maxSlowCalls} {
+			var answered atomic.Int32
+			var group sync.WaitGroup
+			for _, peer := range slow {
+				for range 8 {
+					group.Go(func() {
+						switch err := call(peer); {
+						case err == nil:
+							answered.Add(1)
+						case !errors.Is(err, ErrBusy):
+							t.Errorf("round %d: error %v, want %v", round, err, ErrBusy)
+						}
+					})
+				}
+			}
+			synctest.Wait()
+			if err := call(other); err != nil {
+				t.Errorf("round %d: the other peer: %v", round, err)
+			}
+			group.Wait()
+			if int(answered.Load()) != want {
+				t.Errorf("round %d: %d calls waited for slow peers, want %d", round, answered.Load(), want)
+			}
+		}
+		time.Sleep(slowFor)
+		if err := call(slow[0]); err != nil || len(slowCalls) != 0 {
+			t.Errorf("after %v: error %v, %d calls to slow peers", slowFor, err, len(slowCalls))
+		}
 	})
 }
 
