@@ -18,7 +18,7 @@ if [[ ${#files[@]} == 0 ]]; then
 fi
 
 # reach FILE prints the tests, except unit tests, that a change of a file can affect: verify, netns, integration,
-# and groups of the end-to-end tests. The first matching pattern counts.
+# groups of the end-to-end tests, and PART=<part> for a part of the long tests. The first matching pattern counts.
 reach() {
   case $1 in
     *.md) echo verify ;;
@@ -29,17 +29,26 @@ reach() {
     test/netns/*) echo verify netns ;;
     test/shop/*) echo verify services network ;;
     test/*) echo verify ;;
+    artifacts/chart/templates/*storage*) echo verify integration install storage PART=storage PART=moves ;;
+    artifacts/chart/templates/*network*) echo verify integration install network ;;
+    artifacts/chart/templates/policies* | artifacts/chart/templates/rbac*)
+      echo verify integration install peering offloading tenancy services ;;
     artifacts/chart/*) echo verify integration install peering upgrade uninstall ;;
     artifacts/kustomize/*) echo verify ;;
     artifacts/*) echo verify services storage network ;;
     # Every controller uses the kit, whatever the name of its file.
     controllers/kit/*) echo verify integration e2e ;;
     netagent/* | apiserver/netmap/*) echo verify netns integration network ;;
+    apiserver/trust/* | apiserver/pattern/* | controllers/provider/namespace/* | controllers/provider/admission/*)
+      echo verify integration offloading tenancy policies ;;
+    controllers/virtualkubelet/pods/addresses*) echo verify integration offloading tenancy network ;;
+    controllers/link/replication/*) echo verify integration peering services network ;;
+    controllers/storage/move* | apiserver/volume/* | registry/*virtualvolume*)
+      echo verify integration storage PART=storage PART=moves ;;
     controllers/*network* | controllers/link/tunnel/* | controllers/link/gateway/* | controllers/*addresses* | registry/*address* | apiserver/addresses/*) echo verify integration network ;;
-    controllers/*storage* | apiserver/volume/* | registry/*volume*) echo verify integration storage ;;
+    controllers/*storage* | registry/*volume*) echo verify integration storage PART=storage ;;
     controllers/*virtualkubelet*) echo verify integration offloading services resilience ;;
-    controllers/*services* | controllers/mcs/* | controllers/*serviceexport* | controllers/*replication* | \
-      apiserver/reflection/*)
+    controllers/*services* | controllers/mcs/* | controllers/*serviceexport* | apiserver/reflection/*)
       echo verify integration services ;;
     controllers/*peering* | apiserver/identity/* | apiserver/quota/*)
       echo verify integration peering resilience ;;
@@ -97,10 +106,11 @@ for target in verify netns integration; do
   grep -qx "${target}" <<<"${reached}" || continue
   [[ ${target} == verify ]] && echo '  make verify' || echo "  make test-${target}"
 done
-groups=$(grep -vxE 'verify|netns|integration' <<<"${reached}" | paste -sd, || true)
+groups=$(grep -vxE 'verify|netns|integration|PART=.*' <<<"${reached}" | paste -sd, || true)
 case ,${groups}, in
   ,,) ;;
   *,e2e,*) echo '  make test-e2e' ;;
   *) echo "  make test-e2e GROUP=${groups}" ;;
 esac
+sed -n 's/^PART=/  make test-full &/p' <<<"${reached}"
 exit "${status}"
