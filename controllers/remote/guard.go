@@ -82,8 +82,8 @@ type Limits struct {
 
 var (
 	// SharedLimits are for clients of a process with several peers, which caches few and small objects of each: the
-	// largest permitted responses of one peer take much less memory than the process has. Objects of the kinds that it
-	// caches have more than a kilobyte, so that a list of Response bytes has fewer than Objects of them.
+	// largest permitted responses of one peer take much less memory than the process has. A list of objects of more than
+	// 1.4 kB each exceeds Response before it exceeds Objects.
 	SharedLimits = Limits{Response: 4 << 20, Watch: 8 << 20, Objects: 3_000, Elements: 10_000, Calls: 8}
 	// OwnLimits are for clients of a process with one peer: if its responses exhaust the memory of the process, no other
 	// peer is affected. Each informer watches one remote namespace, which has fewer than Objects pods.

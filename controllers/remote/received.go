@@ -24,7 +24,8 @@ type received struct {
 	collections map[collection]*amounts
 }
 
-// amounts are the sums of pages of a list after the first one, and of watches.
+// amounts are what a peer sent for one collection: pages is the sum of the pages of a list after its first page, and
+// watches is the sum of the events of watches.
 type amounts struct{ pages, watches amount }
 
 type amount struct{ bytes, objects int64 }

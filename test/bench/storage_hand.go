@@ -96,7 +96,7 @@ func (b *bench) createHands(ctx context.Context) error {
 	return nil
 }
 
-// deleteHands deletes the objects that createHands created.
+// deleteHands deletes the pods, Services and claims that createHands created, and not the ConfigMap.
 func (b *bench) deleteHands(ctx context.Context) error {
 	for _, remote := range []bool{false, true} {
 		name := handPod(remote)

@@ -105,7 +105,7 @@ func (p *Provider) Use(attack Attack) {
 	p.attack = attack
 }
 
-// Sent returns how many requests were attacked with each attack.
+// Sent returns the number of requests to which each attack was applied.
 func (p *Provider) Sent() map[Attack]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,7 +34,7 @@ type networkPairs struct {
 	connections map[*remote.Peer]*networkConnection
 }
 
-// networkConnection is the state of one connection to a provider.
+// networkConnection is the state of the replication of NetworkConfigs over one connection to a provider.
 type networkConnection struct {
 	// ctx is done when the connection is closed.
 	ctx context.Context

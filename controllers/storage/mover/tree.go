@@ -57,7 +57,7 @@ func (d directories) renamed(id [2]uint64, path string) bool {
 	return false
 }
 
-// walk returns the tree of a directory without the list of changed paths.
+// walk returns the tree of a directory. The field changed of the tree is empty.
 func walk(directory string) (*tree, error) {
 	return walkSince(directory, time.Time{}, false, false, directories{})
 }

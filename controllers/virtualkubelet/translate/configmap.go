@@ -27,7 +27,7 @@ func RemoteConfigMap(name string) string {
 	return name
 }
 
-// LocalConfigMap returns the name of the local ConfigMap with this reflected object.
+// LocalConfigMap returns the name of the local ConfigMap whose reflected object has this name.
 func LocalConfigMap(name string) string {
 	if name == consumerRootCA {
 		return rootCA

@@ -22,8 +22,8 @@ func cgroup(i *state.Instance, n *state.Node) string {
 	return filepath.Join(CgroupRoot(i.Name), n.Name)
 }
 
-// StartNode deletes the ephemeral volumes of a node and starts its sandbox. It calls record with the sandbox's
-// first process before the sandbox changes anything.
+// StartNode deletes the ephemeral volumes of a node and starts its sandbox, see package sandbox. It calls record with
+// the first process of the sandbox, which waits until record has returned nil.
 func (c *Cluster) StartNode(n *state.Node, record func(state.Process) error) error {
 	if err := sandbox.MakeCgroup(cgroup(c.Instance, n)); err != nil {
 		return err
