@@ -85,6 +85,7 @@ var peeringSteps = []step{
 		step{name: "CSRExtraOrgRejected", run: csrExtraOrgRejected},
 	)},
 	{name: "PeersByInvitation", from: installed, leaves: peered, run: func(t *testing.T) { reaches(t, peered) }},
+	{name: "KnownIDsRequireABoundInvitation", from: peered, run: knownIDsRequireABoundInvitation},
 	{name: "VirtualNodeRepresentsTheProvider", from: peered, run: virtualNodeRepresentsTheProvider},
 	{name: "Tables", from: peered, run: tables},
 	{name: "PeerCannotWriteUnofferedNamespace", from: peered, run: peerCannotWriteUnofferedNamespace},

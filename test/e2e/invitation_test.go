@@ -19,6 +19,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -217,6 +218,42 @@ func csrExtraOrgRejected(t *testing.T) {
 			r.Subject.OrganizationalUnit = []string{"system:masters"}
 		},
 	})
+}
+
+// knownIDsRequireABoundInvitation requests an identity with the cluster ID of rome, which is a consumer of milan
+// already, and an invitation that is not bound to this ID. Its holder must not get access to the peering of rome.
+func knownIDsRequireABoundInvitation(t *testing.T) {
+	peers := milan.Federation.FederationV1alpha1().ForeignClusters()
+	before := must(peers.Get(t.Context(), "rome", metav1.GetOptions{}))(t)
+	stranger := invite(t)
+	request := stranger.request(signingRequest(t, newKey(t), stranger.token.UID, nil))
+	request.Spec.ClusterID = before.Spec.ClusterID
+	must(stranger.client.IdentityRequests().Create(t.Context(), request, metav1.CreateOptions{}))(t)
+	t.Cleanup(func() {
+		if err := milan.Federation.FederationV1alpha1().IdentityRequests().Delete(context.Background(), request.Name,
+			metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	eventually(t, soon, "the identity request to be refused", func(ctx context.Context) (bool, string, error) {
+		answer, err := stranger.client.IdentityRequests().Get(ctx, request.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, "", err
+		}
+		if answer.Status.Certificate != nil || answer.Status.TenantNamespace != "" {
+			t.Fatalf("the stranger has an identity of rome: %s", show(answer.Status))
+		}
+		accepted := meta.FindStatusCondition(answer.Status.Conditions, v1alpha1.ConditionAccepted)
+		return accepted != nil && accepted.Reason == "InvitationNotBound", show(answer.Status), nil
+	})
+	after := must(peers.Get(t.Context(), "rome", metav1.GetOptions{}))(t)
+	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
+		t.Errorf("spec of ForeignCluster rome (-before +after):\n%s", diff)
+	}
+	client := must(versioned.NewForConfig(identityAt(t, milan)))(t).FederationV1alpha1()
+	if _, err := client.ResourceRequests("liqo-tenant-rome").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("the identity of rome is not valid any more: %v", err)
+	}
 }
 
 // isRejected requests the identities in changes, which no peer may have. None of them may be

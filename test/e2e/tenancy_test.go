@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/test/harness"
@@ -95,7 +97,7 @@ func tenantsPodsAreWithinLimits(t *testing.T) {
 }
 
 // tenantsObjectsAreWithinLimits reflects Services that milan refuses, and compares the numbers of objects that it
-// permits.
+// permits. Then it creates ConfigMaps on milan with the identity of rome, until milan refuses them.
 func tenantsObjectsAreWithinLimits(t *testing.T) {
 	trustsAsTenant(t)
 	o := offloaded(t, remoteOnly)
@@ -111,6 +113,22 @@ func tenantsObjectsAreWithinLimits(t *testing.T) {
 				"-o", "jsonpath={.items[*].message}")
 			return strings.Contains(result.Stdout, words), result.Stdout, result.Err
 		})
+	}
+	attacker := must(kubernetes.NewForConfig(identityAt(t, milan)))(t).CoreV1().ConfigMaps(o.remote)
+	create := func(name string, bytes int) error {
+		_, err := attacker.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Data: map[string]string{"text": strings.Repeat("x", bytes)}}, metav1.CreateOptions{})
+		return err
+	}
+	if err := create("large", 128<<10); !refused(err) || !strings.Contains(err.Error(), "maxObjectBytes") {
+		t.Errorf("a ConfigMap of more than 128 KiB: %v, want it refused", err)
+	}
+	var err error
+	for i := 0; i <= 100 && err == nil; i++ {
+		err = create(fmt.Sprintf("small-%d", i), 1)
+	}
+	if !refused(err) || !strings.Contains(err.Error(), "exceeded quota: federation") {
+		t.Errorf("more than 100 ConfigMaps: %v, want them refused", err)
 	}
 }
 
