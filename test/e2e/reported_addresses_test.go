@@ -72,15 +72,6 @@ func (l *liar) reportsAddress(t *testing.T, address string) string {
 	return pod.Status.PodIP
 }
 
-// isNotProxied checks that the API server of rome sends no request to the address that the pod reported.
-func (l *liar) isNotProxied(t *testing.T) {
-	t.Helper()
-	result := rome.Kubectl(t.Context(), "get", "--raw", "/api/v1/namespaces/"+l.namespace+"/pods/web/proxy/")
-	if result.Err == nil {
-		t.Errorf("a request to the pod through the API server is answered: %s", result.Stdout)
-	}
-}
-
 // addressesOfRome returns addresses that no pod of another cluster has: of a pod, of a node and of the API server.
 func addressesOfRome(t *testing.T) map[string]string {
 	t.Helper()
@@ -132,9 +123,6 @@ func providersReportNoLocalAddresses(t *testing.T) {
 				// The pod keeps its last accepted address.
 				if got := l.reportsAddress(t, lie); got != other {
 					t.Errorf("with networking %s and the address of %s of rome, an offloaded pod has %q", networking, of, got)
-				}
-				if networking == "None" {
-					l.isNotProxied(t)
 				}
 			}
 		}
