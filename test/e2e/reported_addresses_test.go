@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/harness"
 )
 
 // liar is an offloaded pod of Service web, whose status on milan the test writes: the kubelet of its node is stopped.
@@ -72,12 +73,23 @@ func (l *liar) reportsAddress(t *testing.T, address string) string {
 	return pod.Status.PodIP
 }
 
-// addressesOfRome returns addresses that no pod of another cluster has: of a pod, of a node and of the API server.
+// proxied sends a request to port 8080 of a pod through the API server of rome.
+func proxied(t *testing.T, namespace, pod string) harness.Result {
+	t.Helper()
+	return rome.Kubectl(t.Context(), "get", "--raw", "/api/v1/namespaces/"+namespace+"/pods/http:"+pod+":8080/proxy/")
+}
+
+// addressesOfRome returns addresses that no pod of another cluster has: of a pod, of a node and of the API server. The
+// API server of rome reaches the pod at port 8080.
 func addressesOfRome(t *testing.T) map[string]string {
 	t.Helper()
 	api := must(rome.Kube.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t)
+	pod := onEachNode(t, rome)[0].pod
+	if result := proxied(t, pod.Namespace, pod.Name); result.Err != nil {
+		t.Fatalf("the API server of rome does not reach a pod of rome: %s", result.Stderr)
+	}
 	return map[string]string{
-		"a pod":          onEachNode(t, rome)[0].pod.Status.PodIP,
+		"a pod":          pod.Status.PodIP,
 		"a node":         nodeAddress(realNodes(t, rome)[0]),
 		"the API server": api.Spec.ClusterIP,
 	}
@@ -123,6 +135,12 @@ func providersReportNoLocalAddresses(t *testing.T) {
 				// The pod keeps its last accepted address.
 				if got := l.reportsAddress(t, lie); got != other {
 					t.Errorf("with networking %s and the address of %s of rome, an offloaded pod has %q", networking, of, got)
+				}
+				if other != "" {
+					continue
+				}
+				if result := proxied(t, l.namespace, "web"); result.Err == nil {
+					t.Errorf("a pod without an address answers through the API server: %s", result.Stdout)
 				}
 			}
 		}
