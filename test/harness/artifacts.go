@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -79,7 +80,7 @@ func (c *Cluster) collectLogs(ctx context.Context, dir string) error {
 
 // EachLog calls read with the current log of every container in the cluster, and with the log of
 // its previous run if there was one. The name is "namespace/pod/container", with the suffix
-// "/previous" for a previous run.
+// "/previous" for a previous run. It omits logs that were deleted with their pods meanwhile.
 func (c *Cluster) EachLog(ctx context.Context, read func(name string, log io.Reader) error) error {
 	pods, err := c.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -104,6 +105,9 @@ func (c *Cluster) EachLog(ctx context.Context, read func(name string, log io.Rea
 func (c *Cluster) readLog(ctx context.Context, pod *corev1.Pod, name string, options *corev1.PodLogOptions,
 	read func(string, io.Reader) error) error {
 	log, err := c.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	if err != nil && c.isDeleted(ctx, pod) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("reading the log of %s: %w", name, err)
 	}
@@ -112,4 +116,13 @@ func (c *Cluster) readLog(ctx context.Context, pod *corev1.Pod, name string, opt
 		return fmt.Errorf("reading the log of %s: %w", name, err)
 	}
 	return nil
+}
+
+// isDeleted reports whether a pod is deleted or being deleted, so that the logs of its containers may be deleted.
+func (c *Cluster) isDeleted(ctx context.Context, pod *corev1.Pod) bool {
+	found, err := c.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return found.UID != pod.UID || found.DeletionTimestamp != nil
 }
