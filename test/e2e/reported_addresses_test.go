@@ -33,7 +33,9 @@ func startsLying(t *testing.T) *liar {
 	serviceOf(t, l.offload, "web", map[string]string{"app": "web"}, corev1.ClusterIPNone)
 	webPodOn(t, l.offload, "web", corev1.NodeSelectorOpExists)
 	t.Cleanup(func() {
-		if err := playground.Restart(context.WithoutCancel(t.Context()), milan.Name, "kubelet"); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
+		defer cancel()
+		if err := playground.Up(ctx, []string{milan.Name}); err != nil {
 			t.Error(err)
 		}
 	})
