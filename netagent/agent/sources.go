@@ -64,11 +64,13 @@ type Sources struct {
 	list          func(context.Context, metav1.ListOptions) (runtime.Object, error)
 }
 
-// removalTimeout bounds each request of Removed, and removalBackoff the number of requests. They take six seconds
-// at most, as the handover of a gateway must also fit into the pod's termination grace period of 30 seconds.
+// removalTimeout bounds each request of Removed, and removalBackoff the number of requests. They take ten seconds
+// at most, as the handover of a gateway must also fit into the pod's termination grace period of 30 seconds. The
+// pauses between the requests are 3.5 seconds, longer than a pod runs that is deleted without a grace period: the
+// kubelet kills its containers within two seconds.
 const removalTimeout = 1500 * time.Millisecond
 
-var removalBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: 3}
+var removalBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: 4}
 
 // source is an informer and the handler of its events.
 type source struct {
@@ -270,9 +272,11 @@ func (s *Sources) Ranges() netmap.Ranges {
 }
 
 // Removed reports whether the agent's workload was deleted, so that the agent will not be started again and must
-// clean up. As SIGTERM may arrive before the watch event, Removed also sends up to three LIST requests. The
-// response Forbidden means deleted, as the agent's role is deleted together with its workload. The response
-// Unauthorized does not, as the pod may just have been replaced. If every request fails, Removed returns false.
+// clean up. As SIGTERM may arrive before the watch event, Removed also sends up to four LIST requests. The
+// response Forbidden means deleted, as the agent's role is deleted together with its workload. So does Unauthorized
+// as the last response: the token of a pod with a grace period is valid until the pod ends, unless its ServiceAccount
+// is deleted. As the first response it can also mean that the pod was deleted without a grace period, and replaced.
+// If the last request fails for another reason, Removed returns false.
 func (s *Sources) Removed() bool {
 	if !s.seen.Load() {
 		return false
@@ -289,7 +293,7 @@ func (s *Sources) Removed() bool {
 	switch {
 	case err == nil:
 		return !exists
-	case apierrors.IsForbidden(err), s.removed.Load():
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), s.removed.Load():
 		return true
 	}
 	klog.Background().Error(err, "Could not determine whether the agent's workload was deleted, leaving the node as it is")

@@ -61,9 +61,24 @@ func TestTerminatingAgentDetectsRemovedWorkload(t *testing.T) {
 			[]response{{list: &appsv1.DeploymentList{}}}, false, true,
 		},
 		{"forbidden", RouteName, routes, []response{forbidden}, false, true},
-		{"unauthorized", RouteName, routes, []response{unauthorized, unauthorized, unauthorized}, false, false},
+		{
+			"unauthorized", RouteName, routes,
+			[]response{unauthorized, unauthorized, unauthorized, unauthorized}, false, true,
+		},
+		{"unauthorized at first, then exists", RouteName, routes, []response{unauthorized, exists}, false, false},
+		{
+			"unreachable, then unauthorized", RouteName, routes,
+			[]response{unreachable, unreachable, unreachable, unauthorized}, false, true,
+		},
+		{
+			"unauthorized, then unreachable", RouteName, routes,
+			[]response{unauthorized, unauthorized, unauthorized, unreachable}, false, false,
+		},
 		{"unauthorized, then the watch delivers the deletion", RouteName, routes, []response{unauthorized}, true, true},
-		{"unreachable", RouteName, routes, []response{unreachable, unreachable, unreachable}, false, false},
+		{
+			"unreachable", RouteName, routes,
+			[]response{unreachable, unreachable, unreachable, unreachable}, false, false,
+		},
 		{"unreachable at first, then deleted", RouteName, routes, []response{unreachable, unreachable, none}, false, true},
 		{"unreachable at first, then exists", RouteName, routes, []response{unreachable, exists}, false, false},
 		{"unreachable at first, then forbidden", RouteName, routes, []response{unreachable, forbidden}, false, true},
@@ -119,8 +134,13 @@ func TestTerminatingAgentDetectsRemovedWorkload(t *testing.T) {
 				if requests != len(test.responses) {
 					t.Errorf("%d requests", requests)
 				}
-				if took := time.Since(began); took+time.Duration(requests)*removalTimeout > 6*time.Second {
+				took := time.Since(began)
+				if took+time.Duration(requests)*removalTimeout > 10*time.Second {
 					t.Errorf("Removed took %s with immediate responses", took)
+				}
+				// A pod without a grace period runs for up to two seconds.
+				if requests == removalBackoff.Steps && took < 3*time.Second {
+					t.Errorf("Removed decided after %s", took)
 				}
 			})
 		})
