@@ -57,8 +57,11 @@ func peersInBand(t *testing.T) {
 		t.Errorf("a program that ends with 42: kubectl ends with %d: %s", result.Code, result.Stderr)
 	}
 
-	// When the active gateway ends, the controllers have to connect through the next one.
-	podsReady(t, rome, harness.Namespace, "app.kubernetes.io/name="+v1alpha1.GatewayName, min(2, len(realNodes(t, rome))))
+	// When the active gateway ends, the controllers have to connect through the next one. On a cluster with one node,
+	// this is the pod that replaces it: the other replica stays pending.
+	if len(realNodes(t, rome)) > 1 {
+		podsReady(t, rome, harness.Namespace, "app.kubernetes.io/name="+v1alpha1.GatewayName, 2)
+	}
 	endsActiveGateway(t, rome)
 	runReadyPod(t, o.namespace, "later", podSpec("serve"))
 
