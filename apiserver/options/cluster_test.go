@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+
+	"liqo.io/federation/test/fakes"
 )
 
 func TestClusterIDIsTheUIDOfKubeSystem(t *testing.T) {
@@ -49,7 +51,7 @@ func TestErrorsOfConnectNameTheRemedy(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()
-			client.PrependReactor("get", "namespaces",
+			fakes.React(client, "get", "namespaces",
 				func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.err })
 			c := &cluster{config: &rest.Config{Host: "https://rome:6443"}, client: client}
 			err := c.identify(t.Context())
@@ -146,7 +148,7 @@ func TestServerRequiresTheAuthorityOfTheFrontProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(test.objects...)
 			if test.err != nil {
-				client.PrependReactor("get", "configmaps",
+				fakes.React(client, "get", "configmaps",
 					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.err })
 			}
 			err := (&cluster{config: &rest.Config{}, client: client}).checkAuthentication(t.Context())

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/test/fakes"
 )
 
 // candidate is one of several processes in one election.
@@ -124,7 +126,7 @@ func TestAStandbyTakesOverWhenTheLeaderIsStopped(t *testing.T) {
 func TestALeaderThatLosesItsLeaseStopsAndReturnsErrLost(t *testing.T) {
 	client := fake.NewClientset()
 	var failing atomic.Bool
-	client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(client, "update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		lease := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
 		// Renewals fail; a release would succeed.
 		return failing.Load() && ptr.Deref(lease.Spec.HolderIdentity, "") != "", nil, errors.New("unavailable")

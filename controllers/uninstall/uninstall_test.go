@@ -28,6 +28,7 @@ import (
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 func cluster(name string, change func(*v1alpha1.ForeignCluster)) *v1alpha1.ForeignCluster {
@@ -226,7 +227,7 @@ func TestGatewayKeysAreDeletedWithoutPeerings(t *testing.T) {
 			u.Force = test.force
 			kube := u.Kube.(*kubefake.Clientset)
 			if test.refusal != nil {
-				kube.PrependReactor("delete", "secrets",
+				fakes.React(kube, "delete", "secrets",
 					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.refusal })
 			}
 			err := u.run(t.Context())
@@ -263,7 +264,7 @@ func TestUninstallListsObjectsThatExistAfterTheDeadline(t *testing.T) {
 	u, client, out := uninstallable([]runtime.Object{cluster("milan", withProvider)},
 		namespaceOf("liqo-peer-milan", v1alpha1.RolePeer))
 	u.Force, u.Deadline = true, 10*time.Millisecond
-	client.PrependReactor("delete", "*",
+	fakes.React(client, "delete", "*",
 		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
 	if err := u.run(t.Context()); err == nil || errors.Is(err, ErrInUse) {
 		t.Errorf("got %v", err)
@@ -276,7 +277,7 @@ func TestUninstallListsObjectsThatExistAfterTheDeadline(t *testing.T) {
 
 func TestUninstallWithoutTheFederationAPIKeepsTheVolumesOfAMove(t *testing.T) {
 	u, federation, _ := uninstallable(nil)
-	federation.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(federation, "*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewServiceUnavailable("no endpoints available")
 	})
 	source := moving("pv-source", "db", "data")
@@ -301,7 +302,7 @@ func TestUninstallWithoutTheFederationAPIListsNamespaces(t *testing.T) {
 			for _, namespaces := range [][]runtime.Object{nil, {namespaceOf("liqo-tenant-rome", v1alpha1.RoleTenant)}} {
 				u, client, out := uninstallable(nil, namespaces...)
 				u.Force = true
-				client.PrependReactor("*", "*",
+				fakes.React(client, "*", "*",
 					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, failure })
 				err := u.run(t.Context())
 				if errors.Is(err, ErrInUse) != (namespaces != nil) || (err != nil && namespaces == nil) {

@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"liqo.io/federation/apiserver/reviewlimit"
+	"liqo.io/federation/test/fakes"
 )
 
 func TestUnknownTokensAreRateLimitedPerSource(t *testing.T) {
@@ -68,7 +69,7 @@ func TestControlGuardRequiresTheControlAudience(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fake.NewClientset()
-			kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			fakes.React(kube, "create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				review := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
 				review.Status = authenticationv1.TokenReviewStatus{
 					Authenticated: true,
@@ -81,7 +82,8 @@ func TestControlGuardRequiresTheControlAudience(t *testing.T) {
 				}
 				return true, review, nil
 			})
-			kube.PrependReactor(
+			fakes.React(
+				kube,
 				"create",
 				"subjectaccessreviews",
 				func(action clienttesting.Action) (bool, runtime.Object, error) {

@@ -22,6 +22,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 func reachOf(name, cluster string, addresses ...string) *v1alpha1.TunnelReach {
@@ -91,7 +92,7 @@ func TestGatewayAwaitsTheTunnelReachesThatItNeeds(t *testing.T) {
 			info.Status.Ranges = []v1alpha1.ClusterRange{{Use: v1alpha1.RangeOfPods, CIDR: "fd00:10:244::/56"}}
 			federation := fedfake.NewClientset(te, info)
 			var served atomic.Bool
-			federation.PrependReactor("list", "tunnelreaches", func(clienttesting.Action) (bool, runtime.Object, error) {
+			fakes.React(federation, "list", "tunnelreaches", func(clienttesting.Action) (bool, runtime.Object, error) {
 				if !served.Load() {
 					return true, nil, apierrors.NewNotFound(v1alpha1.Resource("tunnelreaches"), "")
 				}

@@ -18,13 +18,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"liqo.io/federation/test/fakes"
 )
 
 // fakeReviews returns an API server that reviews tokens: prometheus may get /metrics, mallory may not, and any
 // other token is invalid. Reviews fail with failure unless that is nil.
 func fakeReviews(failure error) *fake.Clientset {
 	kube := fake.NewClientset()
-	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(kube, "create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		review := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview)
 		switch review.Spec.Token {
 		case "token-of-prometheus", "token-of-mallory":
@@ -36,7 +38,7 @@ func fakeReviews(failure error) *fake.Clientset {
 		}
 		return true, review, failure
 	})
-	kube.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(kube, "create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
 		attributes := review.Spec.NonResourceAttributes
 		review.Status.Allowed = review.Spec.User == "prometheus" && review.Spec.Groups[0] == "system:authenticated" &&

@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 // SIGTERM may arrive before the watch event of the deletion.
@@ -110,7 +111,7 @@ func TestTerminatingAgentDetectsRemovedWorkload(t *testing.T) {
 				end()
 				requests := 0
 				for _, kind := range []string{"daemonsets", "deployments"} {
-					kube.PrependReactor("list", kind, func(clienttesting.Action) (bool, runtime.Object, error) {
+					fakes.React(kube, "list", kind, func(clienttesting.Action) (bool, runtime.Object, error) {
 						if requests == len(test.responses) {
 							t.Error("unexpected request")
 							return false, nil, nil

@@ -26,6 +26,7 @@ import (
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/test/fakes"
 )
 
 // keyBench is a keyPair that reads caches of a fake cluster, as the gateway does.
@@ -258,7 +259,7 @@ func TestRefusedWritesOfKeys(t *testing.T) {
 						objects = append(objects, secretWith(key(1), ""))
 					}
 					b := newKeyBench(t, objects...)
-					b.kube.PrependReactor("create", kind, func(clienttesting.Action) (bool, runtime.Object, error) {
+					fakes.React(b.kube, "create", kind, func(clienttesting.Action) (bool, runtime.Object, error) {
 						return true, nil, test.err
 					})
 					if err := b.ensure(t.Context()); (err != nil) != test.fails {

@@ -7,6 +7,7 @@ package fakes
 
 import (
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,9 +15,23 @@ import (
 	"k8s.io/client-go/testing"
 )
 
+// Client is a fake client that calls its reactors while it is locked.
+type Client interface {
+	sync.Locker
+	PrependReactor(verb, resource string, reaction testing.ReactionFunc)
+}
+
+// React makes client call reaction first for requests with the verb and resource; "*" stands for any. React locks
+// client, because the method PrependReactor does not, and informers may be using client.
+func React(client Client, verb, resource string, reaction testing.ReactionFunc) {
+	client.Lock()
+	defer client.Unlock()
+	client.PrependReactor(verb, resource, reaction)
+}
+
 // Cluster is a fake client of client-go or of the generated clientset.
 type Cluster interface {
-	PrependReactor(verb, resource string, reaction testing.ReactionFunc)
+	Client
 	PrependWatchReactor(resource string, reaction testing.WatchReactionFunc)
 	Tracker() testing.ObjectTracker
 }
@@ -46,7 +61,7 @@ func Followed[C Cluster](cluster C) C {
 	// begun needs no lock, because the fake client calls reactors while it holds its own.
 	begun := map[place][]watch.Interface{}
 	at := func(action testing.Action) place { return place{action.GetResource(), action.GetNamespace()} }
-	cluster.PrependReactor("list", "*", func(action testing.Action) (bool, runtime.Object, error) {
+	React(cluster, "list", "*", func(action testing.Action) (bool, runtime.Object, error) {
 		list, ok := action.(testing.ListActionImpl)
 		if !ok || list.ListOptions.ResourceVersion != "0" {
 			return false, nil, nil

@@ -33,6 +33,7 @@ import (
 	"liqo.io/federation/netagent/kernel"
 	"liqo.io/federation/netagent/model"
 	"liqo.io/federation/netagent/probe"
+	"liqo.io/federation/test/fakes"
 	"liqo.io/federation/test/netns/world"
 )
 
@@ -640,7 +641,7 @@ func (a api) apiOutage(resource string) (failed *atomic.Int64, end func()) {
 		return true, apierrors.NewServiceUnavailable("the API server is unavailable")
 	}
 	for _, client := range []*clienttesting.Fake{&a.Kube.Fake, &a.Federation.Fake} {
-		client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		fakes.React(client, "*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			fails, err := fail(action)
 			return fails, nil, err
 		})

@@ -23,6 +23,7 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 	"liqo.io/federation/controllers/remote"
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 const (
@@ -82,7 +83,7 @@ func newConsumer(t *testing.T, objects ...client.Object) *consumer {
 	t.Helper()
 	c := &consumer{Cluster: kittest.New(t, objects...), t: t}
 	c.remote = federationfake.NewSimpleClientset()
-	c.remote.PrependReactor("*", "*", c.react)
+	fakes.React(c.remote, "*", "*", c.react)
 	c.Fault = func(write kittest.Write, done bool) error {
 		if done {
 			c.done = append(c.done, write.String())

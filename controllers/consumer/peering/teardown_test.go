@@ -23,6 +23,7 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 func peerNamespace() *corev1.Namespace {
@@ -237,7 +238,7 @@ func TestWithdrawEndsWhenTheProviderHasFinishedOrRejects(t *testing.T) {
 				federation = fake.NewSimpleClientset(test.existing)
 			}
 			if test.refuse != nil {
-				federation.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+				fakes.React(federation, "*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 					return true, nil, test.refuse
 				})
 			}

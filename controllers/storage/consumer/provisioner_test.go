@@ -26,6 +26,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit/kittest"
+	"liqo.io/federation/test/fakes"
 )
 
 // provisioner returns the controller under test.
@@ -312,7 +313,7 @@ func TestProviderWithoutRoomIsPublishedWithLessBeforeTheSchedulerSelectsAgain(t 
 	if _, err := published.Reconcile(t.Context(), dataRequest); err != nil {
 		t.Fatal(err)
 	}
-	w.milan.PrependReactor("create", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(w.milan, "create", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 		err := apierrors.NewForbidden(v1alpha1.Resource("shadowvolumeclaims"), shadowName,
 			errors.New("the quota does not suffice"))
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseStorageExceeded, Field: "requests.storage"}}
@@ -547,7 +548,7 @@ func TestClaimsOnAProviderWithoutAVolumeAreDeleted(t *testing.T) {
 
 func TestProviderThatDoesNotAnswerIsRetried(t *testing.T) {
 	w := newWorld(t, withMilan(virtual(), userClaim(selected(milanNode)))...)
-	w.milan.PrependReactor("create", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(w.milan, "create", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")
 	})
 	result, err := w.provisioner().Reconcile(t.Context(), dataRequest)

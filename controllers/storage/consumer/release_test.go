@@ -21,6 +21,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit/kittest"
+	"liqo.io/federation/test/fakes"
 )
 
 var volumeRequest = ctrl.Request{NamespacedName: types.NamespacedName{Name: "a"}}
@@ -184,7 +185,7 @@ func TestVolumeOfAProviderThatRefusesStaysUntilItsNamespaceIsDeleted(t *testing.
 			mapped.Spec, mapped.Status = v1alpha1.NamespaceMapSpec{}, v1alpha1.NamespaceMapStatus{}
 		}
 		w := newWorld(t, objects...)
-		w.milan.PrependReactor("get", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		fakes.React(w.milan, "get", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(v1alpha1.Resource("shadowvolumeclaims"), shadowName, errors.New("no"))
 		})
 		releaser := &Releaser{Config: w.Config}

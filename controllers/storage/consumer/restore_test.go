@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/test/fakes"
 )
 
 // aged sets the creation time of a volume to an hour ago.
@@ -96,7 +97,7 @@ func TestShadowVolumeClaimIsRestoredOnceItsProviderAnswers(t *testing.T) {
 	w := newWorld(t, withMilan(aged(stored("a", "ssd", "2Gi")), described(""), virtual(), userClaim(bound("a")))...)
 	answer := error(apierrors.NewForbidden(schema.GroupResource{Resource: "shadowvolumeclaims"}, shadowName,
 		errors.New("exceeds the offered storage")))
-	w.milan.PrependReactor("create", "shadowvolumeclaims",
+	fakes.React(w.milan, "create", "shadowvolumeclaims",
 		func(clienttesting.Action) (bool, runtime.Object, error) { return answer != nil, nil, answer })
 	w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept == nil })
 	p := w.provisioner()

@@ -22,6 +22,7 @@ import (
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/remote"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 // milanClaim returns the ShadowVolumeClaim of the user's claim on milan.
@@ -122,7 +123,7 @@ func TestProviderThatDoesNotAnswerDelaysNoOther(t *testing.T) {
 	w := newWorld(t, withMilan(virtual(), local(), worker(), userClaim(selected(milanNode)))...)
 	w.provision(w.provisioner())
 	w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept != nil })
-	w.milan.PrependReactor("*", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(w.milan, "*", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")
 	})
 	change(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{}, selected("worker"))

@@ -29,6 +29,7 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/remote"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 const (
@@ -61,7 +62,7 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{t: t, rome: kittest.New(t, objects...), milan: fedfake.NewSimpleClientset()}
-	w.milan.PrependReactor("create", "shadowvolumeclaims",
+	fakes.React(w.milan, "create", "shadowvolumeclaims",
 		func(action clienttesting.Action) (bool, runtime.Object, error) {
 			created := action.(clienttesting.CreateAction).GetObject().(*v1alpha1.ShadowVolumeClaim)
 			created.UID = types.UID("uid-of-" + created.Name)
@@ -140,7 +141,7 @@ func (w *world) kept() *v1alpha1.ShadowVolumeClaim {
 // points to empty before that.
 func (w *world) deletions() *v1alpha1.VolumeDeletionPolicy {
 	var policy v1alpha1.VolumeDeletionPolicy
-	w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(w.milan, "delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 		// Calling the client here would lock it twice.
 		kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"),
 			milanSpace, shadowName)

@@ -178,7 +178,8 @@ func TestConfiguredKindIsReflectedAndItsStatusWrittenBack(t *testing.T) {
 				}
 			}
 			if test.answer != nil {
-				milan.PrependReactor(
+				fakes.React(
+					milan,
 					"*",
 					"widgets",
 					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.answer },
@@ -372,7 +373,7 @@ func TestKindThatIsDroppedBeforeItsCachesAreFilledIsWithdrawn(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r, _, milan := newReflectingWidgets(t, nil, test.remote)
 			var answers atomic.Bool
-			milan.PrependReactor("list", "widgets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			fakes.React(milan, "list", "widgets", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return !answers.Load(), nil, errors.New("not reachable")
 			})
 			r.node.Store(namesWidgets(true))

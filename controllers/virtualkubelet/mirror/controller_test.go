@@ -262,7 +262,8 @@ func TestReconcileUpdatesTheReflectedObject(t *testing.T) {
 				mustAdd(t, func(obj any) error { return r.milan.Tracker().Add(obj.(runtime.Object)) }, test.unseen)
 			}
 			if test.answer != nil {
-				r.milan.PrependReactor(
+				fakes.React(
+					r.milan,
 					"*",
 					"configmaps",
 					func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.answer },

@@ -24,6 +24,7 @@ import (
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
+	"liqo.io/federation/test/fakes"
 )
 
 // boundClaim returns a claim and the volume that it is bound to, whose data milan stores.
@@ -264,7 +265,7 @@ func TestUnreadableClaimDelaysThePod(t *testing.T) {
 	for _, kind := range []string{"persistentvolumeclaims", "persistentvolumes"} {
 		claim, bound := boundClaim("data")
 		local := kubefake.NewClientset(claim, bound)
-		local.PrependReactor("get", kind, func(clienttesting.Action) (bool, runtime.Object, error) {
+		fakes.React(local, "get", kind, func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(corev1.Resource(kind), "data", errors.New("no role"))
 		})
 		s := newSender(t, func(string) error { return nil })

@@ -216,7 +216,7 @@ func TestEndOfAPodIsWrittenBeforeItIsRemoved(t *testing.T) {
 			s.Reachable = func() bool { return true }
 			going.Finalizers, going.Status.Phase = []string{"batch.kubernetes.io/job-tracking"}, test.phase
 			local := s.Local.(*kubefake.Clientset)
-			local.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			fakes.React(local, "patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return test.refusal != nil, nil, test.refusal
 			})
 			s.succeeded(t)
@@ -281,7 +281,8 @@ func TestPodFailsIfItsEndIsRefused(t *testing.T) {
 	s.Namespaces = fixed{pod.Namespace: {Offloaded: true, Ready: true, Namespace: s.remoteNamespace}}
 	s.succeeded(t, func(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 	var reported []string
-	s.Local.(*kubefake.Clientset).PrependReactor(
+	fakes.React(
+		s.Local.(*kubefake.Clientset),
 		"patch",
 		"pods",
 		func(action clienttesting.Action) (bool, runtime.Object, error) {

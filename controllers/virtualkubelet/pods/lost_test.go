@@ -23,6 +23,7 @@ import (
 
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
+	"liqo.io/federation/test/fakes"
 )
 
 // endingThere returns a remote pod that is being deleted with a grace period of ten seconds.
@@ -173,7 +174,8 @@ func TestLostPodIsDeletedOnceThatIsPossible(t *testing.T) {
 	}
 	local := kubefake.NewSimpleClientset(pod)
 	refusal := errors.New("not now")
-	local.PrependReactor(
+	fakes.React(
+		local,
 		"delete",
 		"pods",
 		func(clienttesting.Action) (bool, runtime.Object, error) { return refusal != nil, nil, refusal },

@@ -30,6 +30,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
+	"liqo.io/federation/test/fakes"
 )
 
 var (
@@ -53,7 +54,7 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 		t.Fatal(err)
 	}
 	s := &sender{provider: fedfake.NewSimpleClientset(), events: record.NewFakeRecorder(100)}
-	s.provider.PrependReactor("*", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(s.provider, "*", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		err := answer(action.GetVerb())
 		return err != nil, nil, err
 	})
@@ -143,7 +144,7 @@ func TestOnlyInvalidEphemeralContainersAreRefusedForGood(t *testing.T) {
 // of the pod are sent.
 func TestForbiddenEphemeralContainerDelaysNoOtherChange(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
-	s.provider.PrependReactor("update", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(s.provider, "update", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		shadow := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.ShadowPod)
 		return len(shadow.Spec.Pod.EphemeralContainers) > 0, nil, forbidden
 	})
@@ -209,7 +210,7 @@ func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			answer := test.answer
 			s := newSender(t, func(string) error { return nil })
-			s.provider.PrependReactor("update", "shadowpods", func(action clienttesting.Action) (
+			fakes.React(s.provider, "update", "shadowpods", func(action clienttesting.Action) (
 				bool, runtime.Object, error,
 			) {
 				shadow := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.ShadowPod)

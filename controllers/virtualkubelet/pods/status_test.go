@@ -23,6 +23,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
+	"liqo.io/federation/test/fakes"
 )
 
 // After a restart, the virtual kubelet has another address, which is written to all pods, but not before other changes
@@ -46,7 +47,7 @@ func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 	client := kubefake.NewSimpleClientset(pods...)
 	s.Local = client
 	var reported []string
-	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(client, "patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		reported = append(reported, action.(clienttesting.PatchAction).GetName())
 		return false, nil, nil
 	})
@@ -114,7 +115,7 @@ func TestStatusesAreWrittenAtALimitedRate(t *testing.T) {
 	s.Local, s.Lister = client, corev1listers.NewPodLister(store)
 	written := map[string]int{}
 	total := 0
-	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(client, "patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		written[action.(clienttesting.PatchAction).GetName()]++
 		total++
 		return false, nil, nil

@@ -96,7 +96,8 @@ func newKeeper(t *testing.T) *keeper {
 	}
 	k.shadow.UID = "shadow"
 	local := fakes.Followed(kubefake.NewClientset())
-	local.PrependReactor(
+	fakes.React(
+		local,
 		"create",
 		"serviceaccounts/token",
 		func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -265,7 +266,8 @@ func TestDeletedTokensAreRestoredAtABoundedRate(t *testing.T) {
 func TestRefusedDeliveriesCauseFewTokens(t *testing.T) {
 	k := newKeeper(t)
 	refused := apierrors.NewForbidden(corev1.Resource("secrets"), "tokens-pod", errors.New("no"))
-	k.provider.PrependReactor(
+	fakes.React(
+		k.provider,
 		"create",
 		"secrets",
 		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refused },
@@ -332,13 +334,14 @@ func TestSecretOfAnotherOwnerIsNotChanged(t *testing.T) {
 func TestTerminatingPodKeepsItsTokens(t *testing.T) {
 	k := newKeeper(t)
 	federation := fedfake.NewSimpleClientset()
-	federation.PrependReactor(
+	fakes.React(
+		federation,
 		"delete",
 		"shadowpods",
 		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil },
 	)
 	partial := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
-	k.provider.PrependReactor("create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(k.provider, "create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		made := action.(clienttesting.CreateAction).GetObject().(*corev1.Secret)
 		return false, nil, partial.Tracker().Create(action.GetResource(), &metav1.PartialObjectMetadata{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: made.ObjectMeta,

@@ -14,13 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"liqo.io/federation/test/fakes"
 )
 
 // Every pod that reaches the kubelet API can send tokens. Their reviews are requests with the account that renews the
 // Lease of the virtual node.
 func TestUnknownTokensCauseFewReviews(t *testing.T) {
 	kube, reviewed := fake.NewClientset(), 0
-	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(kube, "create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		reviewed++
 		review := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
 		review.Status.Authenticated = review.Spec.Token == goodToken

@@ -28,6 +28,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/subresource/plan"
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
+	"liqo.io/federation/test/fakes"
 )
 
 const (
@@ -327,7 +328,7 @@ func TestRefusedPeerStoresNothing(t *testing.T) {
 
 func TestPeerDryRunWritesNothing(t *testing.T) {
 	w := newWorld()
-	w.kube.PrependReactor("create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(w.kube, "create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		options := action.(clienttesting.CreateActionImpl).CreateOptions
 		if len(options.DryRun) == 0 {
 			t.Error("the Secret is written")

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/test/fakes"
 )
 
 var dryRun = []string{metav1.DryRunAll}
@@ -137,7 +138,7 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 				}
 			}
 			for _, verb := range []string{"create", "update"} {
-				w.kube.PrependReactor(verb, "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				fakes.React(w.kube, verb, "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
 					options, ok := action.(interface{ GetUpdateOptions() metav1.UpdateOptions })
 					if ok && len(options.GetUpdateOptions().DryRun) > 0 {
 						return true, action.(clienttesting.UpdateAction).GetObject(), nil
@@ -200,7 +201,7 @@ func TestPeerPlansNameConflicts(t *testing.T) {
 	} {
 		t.Run(message, func(t *testing.T) {
 			w := newWorld()
-			w.kube.PrependReactor("create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			fakes.React(w.kube, "create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				return true, action.(clienttesting.CreateAction).GetObject(), nil
 			})
 			peering := invitation()

@@ -26,6 +26,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/subresource/plan"
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
+	"liqo.io/federation/test/fakes"
 )
 
 // world is the subresource offload with the stores that it uses, in a cluster with the namespace web.
@@ -201,7 +202,7 @@ func TestOffloadContradictionsAreConflicts(t *testing.T) {
 
 func TestOffloadDryRunWritesNothing(t *testing.T) {
 	w := newWorld()
-	w.kube.PrependReactor("patch", "namespaces", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(w.kube, "patch", "namespaces", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if len(action.(clienttesting.PatchActionImpl).PatchOptions.DryRun) == 0 {
 			t.Error("the namespace is written")
 		}

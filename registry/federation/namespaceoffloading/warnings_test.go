@@ -21,6 +21,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/subresource/plan"
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
+	"liqo.io/federation/test/fakes"
 )
 
 // aCluster returns a cluster with the virtual node liqo-milan, which has the label region=it. Namespace web has one pod
@@ -190,7 +191,7 @@ func TestRequestSucceedsIfWarningsCannotBeComputed(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	kube, plans := aCluster(t)
-	kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(kube, "list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("the API server is busy")
 	})
 	got := Kind(plans).Strategy(scheme).WarningsOnCreate(t.Context(), &federation.NamespaceOffloading{

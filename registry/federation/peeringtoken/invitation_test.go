@@ -31,6 +31,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
+	"liqo.io/federation/test/fakes"
 )
 
 const (
@@ -75,7 +76,7 @@ func newVerb(
 	t.Helper()
 	kube := fake.NewClientset()
 	requested := &authenticationv1.TokenRequest{}
-	kube.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(kube, "create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if action.GetSubresource() != "token" {
 			return false, nil, nil
 		}

@@ -26,6 +26,7 @@ import (
 	"liqo.io/federation/apiserver/placement"
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/test/fakes"
 	"liqo.io/federation/test/placements"
 )
 
@@ -249,7 +250,7 @@ func TestPodIsRefusedWhileSomethingCannotBeRead(t *testing.T) {
 	for _, resource := range []string{"persistentvolumeclaims", "persistentvolumes", "storageclasses"} {
 		t.Run(resource, func(t *testing.T) {
 			f := newFixture(t, v1alpha1.LocalAndRemote, claim)
-			f.kube.PrependReactor("get", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+			fakes.React(f.kube, "get", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, errors.New("no route to host")
 			})
 			_, err := f.review(t, requestFor(t, placements.Case{Claims: []placements.Claim{claim}}.Pod(), ""))
@@ -287,7 +288,7 @@ func TestNamespaceOffloadingThatIsNotCachedIsRead(t *testing.T) {
 	request := requestFor(t, placements.Pod(nil), "")
 	request.Namespace = "another"
 	answer := func(offloading *v1alpha1.NamespaceOffloading, err error) {
-		f.federation.PrependReactor("get", "namespaceoffloadings", func(clienttesting.Action) (bool, runtime.Object, error) {
+		fakes.React(f.federation, "get", "namespaceoffloadings", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, offloading, err
 		})
 	}

@@ -28,6 +28,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/registry/federation/subresource/plan"
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
+	"liqo.io/federation/test/fakes"
 )
 
 // testCluster is the subresource move in a cluster with the bound claim data-db-0 in namespace shop, which is offloaded
@@ -276,7 +277,7 @@ func TestRefusedMovesWriteNothing(t *testing.T) {
 			c.offers(v1alpha1.ClassStorage("fast"), "3Gi")
 		}, "", toMilan(), http.StatusUnprocessableEntity, "offers 3Gi of class fast, and 4Gi would be used"},
 		{"objects that cannot be read", func(c *testCluster) {
-			c.kube.PrependReactor("list", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
+			fakes.React(c.kube, "list", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, errors.New("the API server is busy")
 			})
 		}, "", toMilan(), http.StatusInternalServerError, "reading the ResourceQuotas"},

@@ -19,6 +19,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/netagent/kernel"
 	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/test/fakes"
 	"liqo.io/federation/test/netns/world"
 )
 
@@ -171,7 +172,7 @@ func (f *fabric) connected(ctx context.Context, a *world.API, tunnel, gateway st
 
 func newAPI(c *world.Cluster, objects ...runtime.Object) *world.API {
 	a := world.NewAPI(c, objects...)
-	a.Federation.PrependReactor("update", "tunnelendpoints", func(clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(a.Federation, "update", "tunnelendpoints", func(clienttesting.Action) (bool, runtime.Object, error) {
 		time.Sleep(written)
 		return false, nil, nil
 	})

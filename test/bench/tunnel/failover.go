@@ -18,6 +18,7 @@ import (
 
 	"liqo.io/federation/netagent/model"
 	"liqo.io/federation/test/bench/figures"
+	"liqo.io/federation/test/fakes"
 	"liqo.io/federation/test/netns/world"
 )
 
@@ -104,7 +105,7 @@ func (f *fabric) kill() error {
 	n := f.Rome.Nodes[0]
 	var dead atomic.Bool
 	dead.Store(true)
-	f.rome.Kube.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(f.rome.Kube, "update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		lease := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
 		if who := lease.Spec.HolderIdentity; dead.Load() && (who == nil || *who == "") {
 			return true, nil, errors.New("the gateway has crashed")

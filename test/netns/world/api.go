@@ -22,6 +22,7 @@ import (
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 	"liqo.io/federation/netagent/agent"
 	"liqo.io/federation/netagent/model"
+	"liqo.io/federation/test/fakes"
 )
 
 // Installation is the installation namespace of every cluster.
@@ -68,7 +69,7 @@ func NewAPI(c *Cluster, federation ...runtime.Object) *API {
 	}
 	// Leader election relies on conflicts of resource versions, which the fake client does not check.
 	version := 0
-	a.Kube.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fakes.React(a.Kube, "*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		var lease *coordinationv1.Lease
 		switch write := action.(type) {
 		case clienttesting.CreateAction:
