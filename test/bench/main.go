@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,8 +18,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
+	"liqo.io/federation/apiserver/nearest"
 	"liqo.io/federation/test/harness"
 )
 
@@ -40,7 +41,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -48,7 +49,7 @@ func main() {
 
 func parse(args []string) (options, error) {
 	o := options{}
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags := pflag.NewFlagSet("bench", pflag.ContinueOnError)
 	pods := flags.String("pods", "100,500,1000", "sizes of the Deployments to measure, smallest first")
 	flags.IntVar(&o.runs, "runs", 3, "measurements of each size; the table shows their median and spread")
 	flags.IntVar(&o.many, "many", 0,
@@ -61,7 +62,7 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&o.breakdown, "breakdown", false,
 		"also print which programs use the processors and who sends which requests at the largest size")
 	if err := flags.Parse(args); err != nil {
-		return o, err
+		return o, nearest.FlagError(flags, err)
 	}
 	for field := range strings.SplitSeq(*pods, ",") {
 		n, err := strconv.Atoi(field)

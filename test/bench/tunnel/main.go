@@ -10,7 +10,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -22,8 +21,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
+	"liqo.io/federation/apiserver/nearest"
 	"liqo.io/federation/test/bench/figures"
 	"liqo.io/federation/test/netns/world"
 )
@@ -51,7 +52,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench-tunnel:", err)
 		os.Exit(1)
 	}
@@ -59,13 +60,13 @@ func main() {
 
 func parse(args []string) (options, error) {
 	o := options{}
-	flags := flag.NewFlagSet("bench-tunnel", flag.ContinueOnError)
+	flags := pflag.NewFlagSet("bench-tunnel", pflag.ContinueOnError)
 	flags.IntVar(&o.runs, "runs", 3, "measurements of each value; the table shows their median and spread")
 	only := flags.String("parts", "idle,traffic,scale,failover", "what to measure")
 	flags.DurationVar(&o.period, "period", time.Second, "how long traffic flows in one turn")
 	flags.StringVar(&o.profile, "profile", "", "file to write a profile of the processors' use to, for go tool pprof")
 	if err := flags.Parse(args); err != nil {
-		return o, err
+		return o, nearest.FlagError(flags, err)
 	}
 	for name := range strings.SplitSeq(*only, ",") {
 		known := false
