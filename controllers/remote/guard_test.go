@@ -635,7 +635,7 @@ func FuzzMeterCountsElementsOfArrays(f *testing.F) {
 	f.Add(`{"a":[1,{"b":[[],"x,\"]"]}],"c":{}}`)
 	f.Add(`{"repeated":[0,{}],"repeated":{}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		// Deeper values are refused.
+		// The meter refuses deeper values.
 		if !json.Valid([]byte(text)) || strings.Count(text, "[")+strings.Count(text, "{") > maxDepth {
 			t.Skip()
 		}

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fakes corrects the watches of client-go's fake clients, and has implementations of
+// Package fakes corrects the watches and the locking of client-go's fake clients, and has implementations of
 // interfaces that do nothing.
 package fakes
 
