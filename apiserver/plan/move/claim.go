@@ -39,13 +39,16 @@ func (r Request) claim() field.ErrorList {
 	case claim.DeletionTimestamp != nil:
 		return r.refuse("the claim is being deleted; create it again first")
 	case claim.Status.Phase == corev1.ClaimLost || r.Volume.Status.Phase == v1alpha1.VirtualVolumeLost:
-		return r.refuse("the claim is Lost: %s", cmp.Or(ready.Message, "its volume and the data no longer exist"))
+		return r.refuse("the claim is Lost: %s; restore the data into another claim",
+			strings.TrimSuffix(cmp.Or(ready.Message, "its volume and the data no longer exist"), "."))
 	case ready.Reason == v1alpha1.ReasonShadowVolumeClaimMissing:
-		return r.refuse("its data cannot be read: %s", ready.Message)
+		return r.refuse("its data cannot be read: %s; wait until the condition Ready of its VirtualVolume is True",
+			strings.TrimSuffix(ready.Message, "."))
 	case claim.Status.Phase != corev1.ClaimBound:
 		return r.refuse("the claim is %s; wait until a pod uses it and it is Bound", claim.Status.Phase)
 	case r.PersistentVolume == nil:
-		return r.refuse("its PersistentVolume %s does not exist", claim.Spec.VolumeName)
+		return r.refuse("its PersistentVolume %s does not exist; restore the data into another claim",
+			claim.Spec.VolumeName)
 	case r.PersistentVolume.DeletionTimestamp != nil:
 		return r.refuse("its PersistentVolume %s is being deleted; restore the data into another claim",
 			r.PersistentVolume.Name)
@@ -55,7 +58,8 @@ func (r Request) claim() field.ErrorList {
 	}
 	errs := r.class()
 	if ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != corev1.PersistentVolumeFilesystem {
-		errs = append(errs, r.refuse("volumeMode %s cannot be moved, only Filesystem", *claim.Spec.VolumeMode)...)
+		errs = append(errs, r.refuse("volumeMode %s cannot be moved, only Filesystem; "+
+			"copy the data with a pod that mounts this and another claim", *claim.Spec.VolumeMode)...)
 	}
 	for _, owner := range claim.OwnerReferences {
 		if owner.Kind == "Pod" && owner.APIVersion == "v1" {

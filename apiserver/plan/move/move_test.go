@@ -220,22 +220,24 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		{"the claim is gone", func(r *Request) { r.Claim = nil }, name, "no PersistentVolumeClaim"},
 		{"the claim is being deleted", func(r *Request) { r.Claim.DeletionTimestamp = &now }, name, "create it again"},
 		{"the claim is unbound", func(r *Request) { r.Claim.Status.Phase = corev1.ClaimPending }, name, "wait until"},
-		{"the claim is Lost", func(r *Request) { r.Claim.Status.Phase = corev1.ClaimLost }, name, "Lost"},
+		{"the claim is Lost", func(r *Request) { r.Claim.Status.Phase = corev1.ClaimLost }, name,
+			"no longer exist; restore the data into another claim"},
 		{"the provider lost the data",
-			func(r *Request) { r.Volume.Status.Phase = v1alpha1.VirtualVolumeLost }, name, "Lost"},
+			func(r *Request) { r.Volume.Status.Phase = v1alpha1.VirtualVolumeLost }, name, "restore the data into another claim"},
 		{"the provider lost its claim", func(r *Request) {
 			r.Volume.Status.Conditions = []metav1.Condition{{
 				Type: v1alpha1.ConditionVolumeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonShadowVolumeClaimMissing,
 				Message: "milan has no ShadowVolumeClaim.",
 			}}
-		}, name, "milan has no ShadowVolumeClaim"},
-		{"the volume is gone", func(r *Request) { r.PersistentVolume = nil }, name, "pv-1 does not exist"},
+		}, name, "milan has no ShadowVolumeClaim; wait until"},
+		{"the volume is gone", func(r *Request) { r.PersistentVolume = nil }, name,
+			"pv-1 does not exist; restore the data into another claim"},
 		{"the volume is bound to another claim", func(r *Request) { r.PersistentVolume.Spec.ClaimRef.UID = "x" }, name,
 			"another claim"},
 		{"the class is gone", func(r *Request) { r.Classes = r.Classes[1:] }, name, "create it again"},
 		{"another class", func(r *Request) { r.Claim.Spec.StorageClassName = ptr.To("ssd") }, name, "example.com/ssd"},
 		{"a block device", func(r *Request) { r.Claim.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, name,
-			"Block"},
+			"copy the data with a pod"},
 		{"an ephemeral volume", func(r *Request) {
 			r.Claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "db-0"}}
 		}, name, "pod db-0 owns"},

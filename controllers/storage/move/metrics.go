@@ -4,6 +4,7 @@
 package move
 
 import (
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -44,9 +45,53 @@ var (
 	})
 )
 
+// running has the metrics of the moves that run, and the value of each. A value that is nil is not known.
+var running = []struct {
+	gauge *metrics.GaugeVec
+	value func(*v1alpha1.MoveProgress) *int64
+}{
+	{gaugeOfRunning("bytes", "Size of the files of a volume whose move runs, in bytes."),
+		func(p *v1alpha1.MoveProgress) *int64 { return &p.BytesTotal }},
+	{gaugeOfRunning("bytes_copied", "Size of the files that the target of a move that runs already has, in bytes."),
+		func(p *v1alpha1.MoveProgress) *int64 { return &p.BytesCopied }},
+	{gaugeOfRunning("files", "Number of files of a volume whose move runs."),
+		func(p *v1alpha1.MoveProgress) *int64 { return &p.FilesTotal }},
+	{gaugeOfRunning("files_copied", "Number of files that the target of a move that runs already has."),
+		func(p *v1alpha1.MoveProgress) *int64 { return &p.FilesCopied }},
+	{gaugeOfRunning("bytes_per_second", "Transfer rate of a move that runs, in bytes per second."),
+		func(p *v1alpha1.MoveProgress) *int64 { return &p.BytesPerSecond }},
+	{gaugeOfRunning("remaining_seconds", "Estimated time until the first pass over the files of a move that runs ends."),
+		func(p *v1alpha1.MoveProgress) *int64 { return p.RemainingSeconds }},
+}
+
+func gaugeOfRunning(name, help string) *metrics.GaugeVec {
+	return metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "running_" + name,
+		Help: help, StabilityLevel: metrics.ALPHA,
+	}, []string{"namespace", "claim"})
+}
+
 // RegisterMetrics registers the metrics of moves.
 func RegisterMetrics(register func(...metrics.Registerable)) {
 	register(outcomes, bytesMoved, filesMoved, rate, downtime)
+	for _, figure := range running {
+		register(figure.gauge)
+	}
+}
+
+// show sets the metrics of a running move of a claim. If there is no progress or the move has ended, it removes them.
+func show(claim types.NamespacedName, progress *v1alpha1.MoveProgress) {
+	for _, figure := range running {
+		var value *int64
+		if progress != nil && !ended(progress.Phase) {
+			value = figure.value(progress)
+		}
+		if value == nil {
+			figure.gauge.DeleteLabelValues(claim.Namespace, claim.Name)
+		} else {
+			figure.gauge.WithLabelValues(claim.Namespace, claim.Name).Set(float64(*value))
+		}
+	}
 }
 
 // observe updates the metrics for a move that has ended.

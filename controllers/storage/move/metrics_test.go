@@ -4,11 +4,13 @@
 package move
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/utils/ptr"
@@ -62,4 +64,55 @@ func TestMetricsOfMovesCountTheirEnds(t *testing.T) {
 	if diff := cmp.Diff(want, measure(t)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
+}
+
+// shown returns the values of the metrics of the move of a claim while it runs, by name.
+func shown(t *testing.T, registry metrics.KubeRegistry, claim string) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		name, ok := strings.CutPrefix(family.GetName(), metricsNamespace+"_"+metricsSubsystem+"_running_")
+		for _, metric := range family.GetMetric() {
+			if ok && testutil.LabelsMatch(metric, map[string]string{"namespace": namespace, "claim": claim}) {
+				values[name] = metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return values
+}
+
+func TestMetricsOfARunningMoveFollowItsProgressUntilItEnds(t *testing.T) {
+	registry := metrics.NewKubeRegistry()
+	RegisterMetrics(registry.MustRegister)
+	assertShown := func(when string, want map[string]float64) {
+		t.Helper()
+		if diff := cmp.Diff(want, shown(t, registry, claimName)); diff != "" {
+			t.Errorf("metrics %s (-want +got):\n%s", when, diff)
+		}
+	}
+	show(types.NamespacedName{Namespace: namespace, Name: claimName}, &v1alpha1.MoveProgress{
+		Phase: v1alpha1.MoveCopying, BytesTotal: 1000, BytesCopied: 420, FilesTotal: 20, FilesCopied: 8,
+		BytesPerSecond: 58, RemainingSeconds: ptr.To[int64](10),
+	})
+	assertShown("while the move copies", map[string]float64{"bytes": 1000, "bytes_copied": 420, "files": 20,
+		"files_copied": 8, "bytes_per_second": 58, "remaining_seconds": 10})
+
+	unknown := map[string]float64{"bytes": 0, "bytes_copied": 0, "files": 0, "files_copied": 0, "bytes_per_second": 0}
+	w := newWorld(t, online())
+	w.settle()
+	w.until(v1alpha1.MoveCopying)
+	assertShown("before the first report", unknown)
+	w.until(v1alpha1.MoveSucceeded)
+	assertShown("after the move", map[string]float64{})
+
+	w = newWorld(t, online())
+	w.settle()
+	w.until(v1alpha1.MoveCopying)
+	w.must(w.kube.Delete(t.Context(), w.virtualVolume()))
+	w.reconcile()
+	assertShown("after the virtual volume was deleted", map[string]float64{})
 }

@@ -102,6 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	switch {
 	case apierrors.IsNotFound(err):
+		show(request.NamespacedName, nil)
 		return kit.Settled(r.abandon(ctx, request.NamespacedName))
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading the virtual volume: %w", err)
@@ -120,6 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return kit.Settled(ctrl.Result{}, err)
 	}
 	if m == nil {
+		show(request.NamespacedName, nil)
 		return kit.Settled(ctrl.Result{}, r.settle(ctx, request.NamespacedName))
 	}
 	return kit.Settled(m.run(ctx))

@@ -298,7 +298,7 @@ func (m *move) enter(ctx context.Context, phase v1alpha1.MovePhase, message stri
 	return nil
 }
 
-// save updates the progress and the condition in the status, if they changed. It fails with a conflict if the virtual
+// save updates the progress and the condition in the status, if they changed, and the metrics of the move. It fails with a conflict if the virtual
 // volume changed since it was read, because the move may have been cancelled.
 func (m *move) save(ctx context.Context) error {
 	wanted := m.volume.DeepCopy()
@@ -308,10 +308,11 @@ func (m *move) save(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("recording the move: %w", err)
 	}
+	key, before := client.ObjectKeyFromObject(m.volume), m.volume.Spec.Move
+	show(key, m.progress)
 	if !sent {
 		return nil
 	}
-	key, before := client.ObjectKeyFromObject(m.volume), m.volume.Spec.Move
 	m.volume = &v1alpha1.VirtualVolume{}
 	if err := m.Live.Get(ctx, key, m.volume); err != nil {
 		return fmt.Errorf("reading the virtual volume: %w", err)

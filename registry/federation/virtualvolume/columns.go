@@ -135,8 +135,8 @@ func target(to *federation.MoveTarget) string {
 	return strings.TrimPrefix(where, "/")
 }
 
-// progress returns the state of a move for a cell. It starts with the phase. A copying move also has percentage, rate
-// and remaining time, and a successful one its downtime.
+// progress returns the state of a move for a cell. It starts with the phase. A copying move also has percentage, size,
+// files, rate and remaining time, and a successful one size, files and downtime.
 func progress(request *federation.RequestedMove, move *federation.MoveProgress) string {
 	if request != nil && (move == nil || move.ID != request.ID && move.Phase.Ended()) {
 		return requested
@@ -144,25 +144,36 @@ func progress(request *federation.RequestedMove, move *federation.MoveProgress) 
 	if move == nil {
 		return store.None
 	}
-	words := []string{string(move.Phase)}
+	var figures []string
 	switch move.Phase {
 	case federation.MoveCopying, federation.MoveFinalCopy:
 		if move.BytesTotal > 0 {
-			words = append(words, fmt.Sprintf("%d%%", percent(move.BytesCopied, move.BytesTotal)))
+			figures = append(figures, fmt.Sprintf("%d%% of %s", percent(move.BytesCopied, move.BytesTotal),
+				size(move.BytesTotal)))
+		}
+		if move.FilesTotal > 0 {
+			figures = append(figures, fmt.Sprintf("%d/%d files", move.FilesCopied, move.FilesTotal))
 		}
 		if move.BytesPerSecond > 0 {
-			words = append(words, size(move.BytesPerSecond)+"/s")
+			figures = append(figures, size(move.BytesPerSecond)+"/s")
 		}
 		if move.RemainingSeconds != nil {
-			words = append(words, duration.HumanDuration(time.Duration(*move.RemainingSeconds)*time.Second))
+			left := duration.HumanDuration(time.Duration(*move.RemainingSeconds) * time.Second)
+			figures = append(figures, left+" left")
 		}
 	case federation.MoveSucceeded:
+		if move.FilesTotal > 0 {
+			figures = append(figures, size(move.BytesTotal), fmt.Sprintf("%d files", move.FilesTotal))
+		}
 		if move.DowntimeMilliseconds != nil {
 			down := time.Duration(*move.DowntimeMilliseconds) * time.Millisecond
-			words = append(words, "(downtime "+down.Round(100*time.Millisecond).String()+")")
+			figures = append(figures, "downtime "+down.Round(100*time.Millisecond).String())
 		}
 	}
-	return strings.Join(words, " ")
+	if len(figures) == 0 {
+		return string(move.Phase)
+	}
+	return fmt.Sprintf("%s (%s)", move.Phase, strings.Join(figures, ", "))
 }
 
 // size returns bytes as text, rounded down to a multiple of the largest binary unit that fits, for example 1Gi for 1.9
