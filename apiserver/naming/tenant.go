@@ -24,4 +24,6 @@ const (
 	HeartbeatLease = "federation-heartbeat"
 	// HeartbeatInterval is the time between two renewals of HeartbeatLease.
 	HeartbeatInterval = 20 * time.Second
+	// RemoteNamespaceQuota is the name of the ResourceQuota in each remote namespace.
+	RemoteNamespaceQuota = "federation"
 )

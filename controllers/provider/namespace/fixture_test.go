@@ -126,7 +126,7 @@ func binding(namespace, name string, subjects ...rbacv1.Subject) *rbacv1.RoleBin
 // quotaIn is a quota in force.
 func quotaIn(namespace string, hard corev1.ResourceList) *corev1.ResourceQuota {
 	return &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: quotaName, Namespace: namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: naming.RemoteNamespaceQuota, Namespace: namespace},
 		Spec:       corev1.ResourceQuotaSpec{Hard: hard},
 		Status:     corev1.ResourceQuotaStatus{Hard: hard},
 	}

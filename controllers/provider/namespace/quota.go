@@ -17,12 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/controllers/kit"
 )
-
-// quotaName is the name of the ResourceQuota in each remote namespace.
-const quotaName = "federation"
 
 // quotaOf returns the sum of a consumer's offers as the limits of a ResourceQuota; without an offer, it
 // allows no pods. It has no limit for resources that no offer has, or for which Kubernetes has no quota.
@@ -137,11 +135,11 @@ func (r *Reconciler) ensureQuota(ctx context.Context, foreignCluster, namespace 
 	bound func(current corev1.ResourceList) corev1.ResourceList,
 ) (bool, error) {
 	current := &corev1.ResourceQuota{}
-	err := r.quotas.Get(ctx, client.ObjectKey{Namespace: namespace, Name: quotaName}, current)
+	err := r.quotas.Get(ctx, client.ObjectKey{Namespace: namespace, Name: naming.RemoteNamespaceQuota}, current)
 	if apierrors.IsNotFound(err) {
 		err := r.Client.Create(ctx, &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{
-				Name:      quotaName,
+				Name:      naming.RemoteNamespaceQuota,
 				Namespace: namespace,
 				Labels: map[string]string{
 					v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: foreignCluster,

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
@@ -117,7 +118,7 @@ func TestQuotaOfARemoteNamespaceCoversItsUsage(t *testing.T) {
 			if again := pass(t, newReconciler(c)); again != test.again {
 				t.Errorf("reconciled again after %s, want %s", again, test.again)
 			}
-			if diff := cmp.Diff(test.want, kittest.Read(c, "bakery", quotaName, &corev1.ResourceQuota{}).Spec.Hard); diff != "" {
+			if diff := cmp.Diff(test.want, kittest.Read(c, "bakery", naming.RemoteNamespaceQuota, &corev1.ResourceQuota{}).Spec.Hard); diff != "" {
 				t.Errorf("quota (-want +got):\n%s", diff)
 			}
 		})

@@ -122,7 +122,7 @@ func TestDeletionRaisesNoLimitOfARemoteNamespace(t *testing.T) {
 			r := newReconciler(c)
 			pass(t, r)
 			hard := func() corev1.ResourceList {
-				return kittest.Read(c, "bakery", quotaName, &corev1.ResourceQuota{}).Spec.Hard
+				return kittest.Read(c, "bakery", naming.RemoteNamespaceQuota, &corev1.ResourceQuota{}).Spec.Hard
 			}
 			if diff := cmp.Diff(test.want, hard()); diff != "" {
 				t.Errorf("limits during the deletion (-want +got):\n%s", diff)
@@ -193,7 +193,7 @@ func liveThrough(t *testing.T, prepare func(*kittest.Cluster)) int {
 	c := kittest.New(t, append(peered(), requesting("bakery"), offer())...)
 	prepare(c)
 	settle(t, c)
-	kittest.Change(c, "bakery", quotaName, &corev1.ResourceQuota{},
+	kittest.Change(c, "bakery", naming.RemoteNamespaceQuota, &corev1.ResourceQuota{},
 		func(q *corev1.ResourceQuota) { q.Status.Hard = q.Spec.Hard })
 	settle(t, c)
 	namespaceMap := kittest.Read(c, naming.TenantNamespace("milan"), "rome", &v1alpha1.NamespaceMap{})
