@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/apiserver/printable"
 )
 
-// maxText is the maximum length of a text of a peer in statuses and events, in bytes.
-const maxText = 512
+// MaxText is the maximum length of a text of a peer in statuses and events, in bytes.
+const MaxText = 512
 
 // Unreachable reports whether a request failed without a response of the peer's API server.
 func Unreachable(err error) bool {
@@ -80,5 +80,5 @@ func innermost(err error) error {
 	}
 }
 
-// Text returns a text of a peer as one line without control characters, cut to maxText.
-func Text(s string) string { return printable.Line(s, maxText) }
+// Text returns a text of a peer as one line without control characters, cut to MaxText.
+func Text(s string) string { return printable.Line(s, MaxText) }

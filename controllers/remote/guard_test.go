@@ -735,7 +735,7 @@ func TestTextIsBoundedAndPrintable(t *testing.T) {
 	if got := Text("a\x1b[31mb\nc\x00d"); got != "a[31mb cd" {
 		t.Errorf("Text = %q", got)
 	}
-	if got := Text(strings.Repeat("ä", 10_000)); len(got) > maxText || len(got) < maxText-4 {
+	if got := Text(strings.Repeat("ä", 10_000)); len(got) > MaxText || len(got) < MaxText-4 {
 		t.Errorf("%d characters are left", len([]rune(got)))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,7 +98,8 @@ func tenantsPodsAreWithinLimits(t *testing.T) {
 }
 
 // tenantsObjectsAreWithinLimits reflects Services that milan refuses, and compares the numbers of objects that it
-// permits. Then it creates ConfigMaps on milan with the identity of rome, until milan refuses them.
+// permits. Then it creates ConfigMaps on milan with the identity of rome, until milan refuses them and those that are
+// reflected. The events must name the fields of the policy.
 func tenantsObjectsAreWithinLimits(t *testing.T) {
 	trustsAsTenant(t)
 	o := offloaded(t, remoteOnly)
@@ -107,13 +109,16 @@ func tenantsObjectsAreWithinLimits(t *testing.T) {
 		`["Ingress","Egress"]`)
 	kubectl(t, rome, "create", "service", "externalname", "db", "-n", o.namespace, "--external-name=db.example.com")
 	kubectl(t, rome, "create", "service", "nodeport", "web", "-n", o.namespace, "--tcp=80")
-	for service, words := range map[string]string{"db": "externalName", "web": "services.nodeports"} {
-		eventually(t, soon, "an event on Service "+service, func(ctx context.Context) (bool, string, error) {
-			result := rome.Kubectl(ctx, "get", "events", "-n", o.namespace, "--field-selector=involvedObject.name="+service,
+	refusedFor := func(name string, words ...string) {
+		eventually(t, soon, "an event on "+name, func(ctx context.Context) (bool, string, error) {
+			result := rome.Kubectl(ctx, "get", "events", "-n", o.namespace, "--field-selector=involvedObject.name="+name,
 				"-o", "jsonpath={.items[*].message}")
-			return strings.Contains(result.Stdout, words), result.Stdout, result.Err
+			lacks := func(word string) bool { return !strings.Contains(result.Stdout, word) }
+			return !slices.ContainsFunc(words, lacks), result.Stdout, result.Err
 		})
 	}
+	refusedFor("db", "spec.incomingPolicy.externalNames")
+	refusedFor("web", "services.nodeports", "spec.incomingPolicy.objects")
 	attacker := must(kubernetes.NewForConfig(identityAt(t, milan)))(t).CoreV1().ConfigMaps(o.remote)
 	create := func(name string, bytes int) error {
 		_, err := attacker.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -130,6 +135,8 @@ func tenantsObjectsAreWithinLimits(t *testing.T) {
 	if !refused(err) || !strings.Contains(err.Error(), "exceeded quota: federation") {
 		t.Errorf("more than 100 ConfigMaps: %v, want them refused", err)
 	}
+	kubectl(t, rome, "create", "configmap", "surplus", "-n", o.namespace, "--from-literal=text=x")
+	refusedFor("surplus", "exceeded quota: federation", "count/configmaps", "spec.incomingPolicy.objects")
 }
 
 const (

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
 )
 
 // widgetsDefinition defines a custom resource. Its field color has a default, so stored objects
@@ -230,18 +231,19 @@ func (w *widgets) testRefused(t *testing.T) {
 	w.Kubectl(t, fmt.Sprintf(`
 apiVersion: v1
 kind: ResourceQuota
-metadata: {name: widgets, namespace: %s}
-spec: {hard: {count/widgets.example.com: "0"}}`, w.remote), "apply", "-f", "-")
+metadata: {name: %s, namespace: %s}
+spec: {hard: {count/widgets.example.com: "0"}}`, naming.RemoteNamespaceQuota, w.remote), "apply", "-f", "-")
 	// kube-apiserver does not know the quota of a kind in use until the quota controller, which is
 	// not running, has set its status.
 	inForce := `{"status":{"hard":{"count/widgets.example.com":"0"},"used":{"count/widgets.example.com":"0"}}}`
-	if _, err := w.Kube.CoreV1().ResourceQuotas(w.remote).Patch(t.Context(), "widgets", types.MergePatchType,
-		[]byte(inForce), metav1.PatchOptions{}, "status"); err != nil {
+	quotas := w.Kube.CoreV1().ResourceQuotas(w.remote)
+	if _, err := quotas.Patch(t.Context(), naming.RemoteNamespaceQuota, types.MergePatchType, []byte(inForce),
+		metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 	refused := w.make(t, "refused", `{"size":1}`)
-	w.awaitEvent(t, refused, "ReflectionRefused", "exceeded quota")
-	if err := w.Kube.CoreV1().ResourceQuotas(w.remote).Delete(t.Context(), "widgets", metav1.DeleteOptions{}); err != nil {
+	w.awaitEvent(t, refused, "ReflectionRefused", "spec.incomingPolicy.objects")
+	if err := quotas.Delete(t.Context(), naming.RemoteNamespaceQuota, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.await(t, w.remoteWidgets, "refused", "it is reflected once the provider admits it", size(1))

@@ -158,7 +158,7 @@ func (r *Reconciler) write(
 		return 0, nil
 	case remote.Refused(err):
 		// The error may quote text that the peer wrote.
-		refused := readiness{reason: v1alpha1.ReasonProviderRefused, message: remote.Text(err.Error())}
+		refused := readiness{reason: v1alpha1.ReasonProviderRefused, message: remote.Refusal(err, remote.MaxText)}
 		return retryInterval, r.report(ctx, shadow, refused)
 	}
 	return 0, fmt.Errorf("writing EndpointSlice %s: %w", key, err)

@@ -110,7 +110,7 @@ func (r *Reconciler) retry(key client.ObjectKey) time.Duration {
 
 func (r *Reconciler) refused(ctx context.Context, shadow *v1alpha1.ShadowPod, err error) (time.Duration, error) {
 	// The error may quote text that the peer wrote.
-	message := remote.Text(err.Error())
+	message := remote.Refusal(err, remote.MaxText)
 	after := r.retry(client.ObjectKeyFromObject(shadow))
 	r.Events.Eventf(shadow, corev1.EventTypeWarning, reasonFailedCreate, "The provider refused the pod: %s", message)
 	return after, r.setCreated(ctx, shadow, metav1.ConditionFalse, v1alpha1.ReasonProviderRefused, message)

@@ -418,6 +418,8 @@ func TestRefusalIsReportedAndFailureIsRetried(t *testing.T) {
 		fails   bool
 	}{
 		{"a quota", apierrors.NewForbidden(pods, "web", errors.New("exceeded quota")), true, false},
+		{"a number of pods", apierrors.NewForbidden(pods, "web", errors.New(
+			"exceeded quota: federation, requested: count/pods=1, used: count/pods=2, limited: count/pods=2")), true, false},
 		{"an invalid pod", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil), true, false},
 		{"an overloaded server", apierrors.NewTooManyRequests("later", 1), false, true},
 		{"a broken server", apierrors.NewInternalError(errors.New("oops")), false, true},
@@ -440,6 +442,9 @@ func TestRefusalIsReportedAndFailureIsRetried(t *testing.T) {
 			if reported := condition != nil && condition.Status == metav1.ConditionFalse &&
 				condition.Message != ""; reported != test.refused {
 				t.Errorf("condition %+v", condition)
+			}
+			if test.name == "a number of pods" && !strings.Contains(condition.Message, "spec.incomingPolicy.objects") {
+				t.Errorf("message %q names no policy", condition.Message)
 			}
 			if test.refused && result.RequeueAfter != minBackoff {
 				t.Errorf("requeued after %s", result.RequeueAfter)

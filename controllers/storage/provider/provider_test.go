@@ -217,7 +217,8 @@ func TestClaimIsCreatedInRemoteNamespacesOnly(t *testing.T) {
 
 func TestRefusedClaimIsReportedAndRetried(t *testing.T) {
 	for name, answer := range map[string]error{
-		"refused":     apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), claimName, errors.New("exceeded quota")),
+		"refused": apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), claimName, errors.New(
+			"exceeded quota: federation, requested: count/persistentvolumeclaims=1, used: a, limited: b")),
 		"unreachable": apierrors.NewInternalError(errors.New("etcd")),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +234,8 @@ func TestRefusedClaimIsReportedAndRetried(t *testing.T) {
 				t.Errorf("requeued after %v, error %v", after, err)
 			}
 			if got := w.shadow().Status; name == "refused" &&
-				(got.Phase != "" || conditionOf(t, w.shadow(), v1alpha1.ConditionVolumeBound) != "False ProviderRefused") {
+				(got.Phase != "" || conditionOf(t, w.shadow(), v1alpha1.ConditionVolumeBound) != "False ProviderRefused" ||
+					!strings.Contains(got.Conditions[0].Message, "spec.incomingPolicy.objects")) {
 				t.Errorf("status %+v", got)
 			}
 		})

@@ -189,7 +189,7 @@ func (r *Reconciler) create(ctx context.Context, o *observed) error {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		o.refusal = "The remote namespace is being deleted."
 	case remote.Refused(err):
-		o.refusal = remote.Text(err.Error())
+		o.refusal = remote.Refusal(err, remote.MaxText)
 	default:
 		return fmt.Errorf("creating claim %s: %w", client.ObjectKeyFromObject(claim), err)
 	}

@@ -231,6 +231,17 @@ func TestReconcileUpdatesTheReflectedObject(t *testing.T) {
 			event: "Warning ReflectionRefused milan refuses the reflected object in namespace shop-rome: ",
 		},
 		{
+			name: "a refusal because of the number of objects names the policy", local: settings("1"),
+			wrote: []string{"create configmaps"}, fails: true,
+			answer: apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "settings", errors.New(
+				"exceeded quota: federation, requested: count/configmaps=1, used: count/configmaps=9, limited: count/configmaps=9",
+			)),
+			event: `Warning ReflectionRefused milan refuses the reflected object in namespace shop-rome: configmaps ` +
+				`"settings" is forbidden: exceeded quota: federation, requested: count/configmaps=1, used: ` +
+				`count/configmaps=9, limited: count/configmaps=9; the provider's administrator sets the maximum in ` +
+				`spec.incomingPolicy.objects of the ForeignCluster, or in the value policy.objects`,
+		},
+		{
 			name: "a refused change is reported", local: settings("2"), reflected: copyOf(settings("1")),
 			wrote: []string{"update configmaps"}, fails: true,
 			answer: apierrors.NewRequestEntityTooLargeError("limit is 1048576"), event: "Warning ReflectionRefused",

@@ -244,12 +244,8 @@ func (o *objects[L, C]) refused(key reflectionKey, local L, doing string, err er
 		// Sync stops the reflectors of this namespace, so nothing is retried.
 		return nil
 	case remote.Refused(err):
-		o.recordOnce(
-			key,
-			local,
-			ReasonReflectionRefused,
-			fmt.Sprintf("%s refuses the reflected object in namespace %s: %v", o.controller.Provider, o.remote, err),
-		)
+		refuses := fmt.Sprintf("%s refuses the reflected object in namespace %s: ", o.controller.Provider, o.remote)
+		o.recordOnce(key, local, ReasonReflectionRefused, refuses+remote.Refusal(err, translate.MaxText-len(refuses)))
 	}
 	return fmt.Errorf("%s the reflected object of %s on %s: %w", doing, key, o.controller.Provider, err)
 }

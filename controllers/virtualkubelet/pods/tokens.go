@@ -232,7 +232,7 @@ func (c *Controller) reportTokenError(pod *corev1.Pod, err error) error {
 		return err
 	}
 	if remote.Refused(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
-		c.Recorder.Event(pod, corev1.EventTypeWarning, ReasonTokenRefused, translate.Message(err.Error()))
+		c.Recorder.Event(pod, corev1.EventTypeWarning, ReasonTokenRefused, remote.Refusal(err, translate.MaxText))
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func TestWarningsAreBounded(t *testing.T) {
 			},
 			"milan",
 		)
-		if len(why) > maxReason || len(message) > maxText ||
+		if len(why) > maxReason || len(message) > MaxText ||
 			strings.ContainsFunc(why+message, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Fatalf("%d bytes of reason, %d of message: %q, %q", len(why), len(message), why, message)
 		}

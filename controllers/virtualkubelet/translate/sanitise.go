@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// maxText is the maximum length of a provider's message, in bytes.
-	maxText = 1024
+	// MaxText is the maximum length of a provider's message, in bytes.
+	MaxText = 1024
 	// maxReason is the maximum length of a provider's reason, in bytes.
 	maxReason = 128
 	// maxAddresses is the maximum number of a pod's addresses, one per IP family.
 	maxAddresses = 2
 )
 
-// Message returns a provider's message without control characters, cut to maxText.
+// Message returns a provider's message without control characters, cut to MaxText.
 func Message(s string) string { return text(s) }
 
-func text(s string) string { return printable.Text(s, maxText) }
+func text(s string) string { return printable.Text(s, MaxText) }
 
 func reason(s string) string { return printable.Text(s, maxReason) }
 
