@@ -29,8 +29,20 @@ func TestIsolatedPodsReachNothingOfTheProvider(t *testing.T) {
 		"10.244.0.0/16", "fd00:244::/56", "10.96.0.0/12", "172.30.1.2/32", "10.244.0.0/16", "10.81.0.0/16",
 	}
 	policy := network.policy("milan", []string{"10.80.0.0/16"}, others, families)
+	ofTheConsumer := []networkingv1.NetworkPolicyPeer{
+		{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+			"federation.liqo.io/role": "twin", "federation.liqo.io/foreign-cluster": "milan",
+		}}},
+		block("10.80.0.0/16"),
+	}
 	for name, test := range map[string]struct{ got, want any }{
-		"sources": {policy.Ingress[0].From[1:], []networkingv1.NetworkPolicyPeer{block("10.80.0.0/16")}},
+		"selected pods": {policy.PodSelector, metav1.LabelSelector{}},
+		"directions": {policy.PolicyTypes,
+			[]networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}},
+		"number of rules": {[]int{len(policy.Ingress), len(policy.Egress)}, []int{2, 3}},
+		"sources of the consumer": {policy.Ingress[0],
+			networkingv1.NetworkPolicyIngressRule{From: ofTheConsumer}},
+		"destinations of the consumer": {policy.Egress[0], networkingv1.NetworkPolicyEgressRule{To: ofTheConsumer}},
 		"namespaces as sources": {policy.Ingress[1].From[0].NamespaceSelector.MatchExpressions[0].Values,
 			[]string{"ingress", "monitoring"}},
 		"DNS servers": {policy.Egress[1].To, []networkingv1.NetworkPolicyPeer{
