@@ -375,3 +375,23 @@ func TestContainersWithoutLimitsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestDefaultRuntimeClassIsTheFirstInThePolicy(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		policy *v1alpha1.PodPolicy
+		want   *string
+	}{
+		{"no policy", nil, nil},
+		{"no RuntimeClass", &v1alpha1.PodPolicy{}, nil},
+		{"one", &v1alpha1.PodPolicy{RuntimeClasses: []string{"kata"}}, ptr.To("kata")},
+		{"several", &v1alpha1.PodPolicy{RuntimeClasses: []string{"kata", "gvisor"}}, ptr.To("kata")},
+		{"all", &v1alpha1.PodPolicy{RuntimeClasses: []string{"*"}}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, RuntimeClass(test.policy)); diff != "" {
+				t.Errorf("RuntimeClass (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

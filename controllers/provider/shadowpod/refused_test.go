@@ -263,3 +263,29 @@ func TestLimitsComeFromTheForeignCluster(t *testing.T) {
 		}
 	}
 }
+
+func TestPodWithoutARuntimeClassGetsTheDefaultOfThePolicy(t *testing.T) {
+	kata := func(shadow *v1alpha1.ShadowPod) { shadow.Spec.Pod.RuntimeClassName = ptr.To("kata") }
+	several := &v1alpha1.PodPolicy{RuntimeClasses: []string{"gvisor", "kata"}}
+	for _, test := range []struct {
+		name   string
+		policy *v1alpha1.PodPolicy
+		shadow *v1alpha1.ShadowPod
+		want   *string
+	}{
+		{"no RuntimeClass", several, shadowPod(), ptr.To("gvisor")},
+		{"a RuntimeClass", several, shadowPod(kata), ptr.To("kata")},
+		{"no RuntimeClass, all permitted", &v1alpha1.PodPolicy{RuntimeClasses: []string{"*"}}, shadowPod(), nil},
+		{"no RuntimeClass, none permitted", &v1alpha1.PodPolicy{}, shadowPod(), nil},
+		{"no RuntimeClass, no policy", nil, shadowPod(), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, test.shadow, nil)
+			w.placer.limits = Limits{Policy: test.policy}
+			w.pass(t)
+			if diff := cmp.Diff(test.want, w.pod().Spec.RuntimeClassName); diff != "" {
+				t.Errorf("RuntimeClass of the remote pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
