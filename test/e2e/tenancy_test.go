@@ -156,15 +156,18 @@ func (f fabric) tenantsAreIsolated(t *testing.T) {
 	})
 }
 
-// isolatesTenants sends packets between an offloaded pod and other pods of milan, from pods of rome, and from the
-// offloaded pod to nodes, the API server and a metadata service of milan. With trust Tenant they are refused, except
-// those between rome and its pod, until milan's administrator permits them. With trust SameOwner they are answered.
-// Node ports are refused with either trust.
+// isolatesTenants sends packets between an offloaded pod and other pods of milan, between it and pods of rome, and from
+// it to nodes, the API server and a metadata service of milan. With trust Tenant they are refused, except those between
+// rome and its pods and between its remote namespaces, until milan's administrator permits them. With trust SameOwner
+// they are answered. Node ports are refused with either trust.
 func (f fabric) isolatesTenants(t *testing.T) {
 	enforcesNetworkPolicies(t, milan)
 	o := offloaded(t, remoteOnly)
 	runPod(t, o.namespace, "tenant", podSpec("serve"))
 	tenant := caller{milan, podReady(t, milan, o.remote, "tenant")}
+	second := offloaded(t, remoteOnly)
+	runPod(t, second.namespace, "sibling", podSpec("serve"))
+	sibling := caller{milan, podReady(t, milan, second.remote, "sibling")}
 	others, visitor := onEachNode(t, milan), onEachNode(t, rome)[0]
 	url := func(from, to caller) string { return f.url(t, from, to) }
 	answers := func(from, to caller) {
@@ -182,6 +185,12 @@ func (f fabric) isolatesTenants(t *testing.T) {
 		answers(tenant, other)
 		answers(other, tenant)
 	}
+	reachesItsConsumer := func() {
+		t.Helper()
+		permitted(sibling)
+		answers(visitor, tenant)
+		answers(tenant, visitor)
+	}
 	api := must(milan.Kube.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t)
 	// Servers that require TLS answer requests without TLS with status 400.
 	const requiresTLS = "answers 400 Bad Request"
@@ -198,6 +207,7 @@ func (f fabric) isolatesTenants(t *testing.T) {
 	}
 
 	each(permitted)
+	reachesItsConsumer()
 	for address, answer := range ofTheProvider {
 		tenant.isAnswered(t, address, answer)
 	}
@@ -209,20 +219,40 @@ func (f fabric) isolatesTenants(t *testing.T) {
 	each(func(other caller) {
 		tenant.isRefused(t, url(tenant, other))
 		other.isRefused(t, url(other, tenant))
+		sibling.isRefused(t, url(sibling, other))
+		other.isRefused(t, url(other, sibling))
 		visitor.isRefused(t, url(visitor, other))
 	})
 	for address := range ofTheProvider {
 		tenant.isRefused(t, address)
 	}
 	outsideAnswers()
-	answers(visitor, tenant)
+	reachesItsConsumer()
 	f.reachesNoNodePort(t, visitor, others[0], port)
+	isReachedFrom(t, others[0].pod.Namespace, func() {
+		each(func(other caller) {
+			answers(other, tenant)
+			tenant.isRefused(t, url(tenant, other))
+		})
+	})
+	each(func(other caller) { other.isRefused(t, url(other, tenant)) })
 
 	patchesPeerOnMilan(t, `{"reach":"All"}`)
 	each(func(other caller) { answers(visitor, other) })
 	f.reachesNoNodePort(t, visitor, others[0], port)
 	patchesPeerOnMilan(t, `{"incomingPolicy":{"network":"Open"}}`)
 	each(permitted)
+}
+
+// isReachedFrom lets isolated pods on milan be reached from a namespace until do returns.
+func isReachedFrom(t *testing.T, namespace string, do func()) {
+	t.Helper()
+	defer func() {
+		collect(t)
+		helmUpgrade(t, milan, "--reuse-values", "--wait", "--timeout=3m", "--set-json=policy.network.ingressFrom=[]")
+	}()
+	setsValues(t, milan, "policy.network.ingressFrom={"+namespace+"}")
+	do()
 }
 
 // exposesByNodePort exposes a pod of milan by a node port, and returns the port.
