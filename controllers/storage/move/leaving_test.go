@@ -93,6 +93,7 @@ func (w *world) movesToMilan() {
 	vv := w.virtualVolume()
 	vv.Spec.Move.Target = v1alpha1.MoveTarget{ClusterName: "milan"}
 	w.must(w.kube.Update(w.t.Context(), vv))
+	w.remoteTarget = true
 }
 
 // unpeer disables the outgoing peering with milan, which has this phase then.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -46,37 +45,6 @@ func TestMoveBindsTheClaimToTheTarget(t *testing.T) {
 				t.Errorf("the new claim is %+v", claim.ObjectMeta)
 			}
 		})
-	}
-}
-
-// every is the number of writes between two ends of the process in a test. It is 1 if the environment variable SAGA is
-// all, which takes minutes.
-func every() int {
-	if os.Getenv("SAGA") == "all" {
-		return 1
-	}
-	return 13
-}
-
-func TestMoveSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
-	whole := newWorld(t, online())
-	whole.settle()
-	whole.until(v1alpha1.MoveSucceeded)
-	writes := len(whole.kube.Writes)
-	if writes < 20 {
-		t.Fatalf("a move has %d writes", writes)
-	}
-	for _, done := range []bool{false, true} {
-		for at := 0; at < writes; at += every() {
-			t.Run(fmt.Sprintf("write %d, done %t", at, done), func(t *testing.T) {
-				w := newWorld(t, online())
-				w.settle()
-				w.kube.Kill(at, done)
-				w.until(v1alpha1.MoveSucceeded)
-				w.settle()
-				w.assertBoundTo(w.targetName())
-			})
-		}
 	}
 }
 
@@ -143,23 +111,6 @@ func (w *world) stopAt(phase v1alpha1.MovePhase) {
 	w.killWhen = phase
 	w.until(phase)
 	w.killWhen = ""
-}
-
-func TestRollbackSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
-	for at := 0; at < 30; at += every() {
-		for _, done := range []bool{false, true} {
-			t.Run(fmt.Sprintf("write %d, done %t", at, done), func(t *testing.T) {
-				w := newWorld(t, online())
-				w.settle()
-				w.stopAt(v1alpha1.MoveFinalCopy)
-				w.cancel()
-				w.kube.Kill(len(w.kube.Writes)+at, done)
-				w.until(v1alpha1.MoveCancelled)
-				w.settle()
-				w.assertBoundTo(sourceName)
-			})
-		}
-	}
 }
 
 func TestFailedCopyRollsTheMoveBackAndNamesTheFile(t *testing.T) {

@@ -31,3 +31,17 @@ func (w *world) answerFence(id string, users ...string) {
 		w.must(err)
 	}
 }
+
+// reportUnused sets the status of each fence on milan to no pods, and removes it where the fence was removed.
+func (w *world) reportUnused() {
+	w.t.Helper()
+	for _, claim := range w.shadows() {
+		claim.Status.Fence = nil
+		if claim.Spec.Fence != "" {
+			claim.Status.Fence = &v1alpha1.VolumeFenceStatus{ID: claim.Spec.Fence}
+		}
+		_, err := w.provider.FederationV1alpha1().ShadowVolumeClaims(claim.Namespace).UpdateStatus(w.t.Context(), &claim,
+			metav1.UpdateOptions{})
+		w.must(err)
+	}
+}

@@ -64,6 +64,14 @@ type world struct {
 	refusedPatches map[string]error
 	// repeated has the objects that were created again although they existed.
 	repeated []string
+	// unused means that milan reports of each volume with a fence that no pod uses it.
+	unused bool
+	// keptSource means that the source is retained after the move.
+	keptSource bool
+	// remoteTarget means that the target volume is on milan.
+	remoteTarget bool
+	// dead means that the process of the controller ended, and its next write fails.
+	dead bool
 	// uids is the number of UIDs that number has set.
 	uids int
 }
@@ -136,6 +144,7 @@ func (w *world) volume(name string, claim types.NamespacedName, uid types.UID) *
 
 // restart starts a new process of the controller, without state in memory.
 func (w *world) restart() {
+	w.dead = false
 	w.controller = &Reconciler{
 		Client: interceptor.NewClient(w.kube.Controller, interceptor.Funcs{Create: w.create, SubResourceCreate: w.evict}),
 		Live:   w.kube, Events: w.kube.Events, Clock: w.kube.Clock, Peers: peers{w},
@@ -149,6 +158,8 @@ func (w *world) restart() {
 // that records the phase killWhen.
 func (w *world) fault(write kittest.Write, done bool) error {
 	switch {
+	case w.dead:
+		return kittest.ErrKilled
 	case done && w.killWhen != "" && write.Verb == "patch status" &&
 		w.virtualVolume().Status.Move.Phase == w.killWhen:
 		return kittest.ErrKilled
@@ -225,7 +236,7 @@ func (w *world) reconcile() ctrl.Result {
 	w.t.Helper()
 	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: claimName}}
 	result, err := w.controller.Reconcile(w.t.Context(), request)
-	if errors.Is(err, kittest.ErrKilled) {
+	if errors.Is(err, kittest.ErrKilled) || w.dead {
 		w.restart()
 	} else if err != nil && w.refused == nil && w.unevicted == nil && w.refusedPatches == nil {
 		w.t.Fatalf("reconcile: %v", err)
@@ -298,6 +309,9 @@ func (w *world) settle() {
 	for range 3 {
 		w.bind()
 		w.runPods()
+	}
+	if w.unused {
+		w.reportUnused()
 	}
 }
 
@@ -390,6 +404,10 @@ func (w *world) bindClaim(ctx context.Context, claim *corev1.PersistentVolumeCla
 		target := w.volume("pvc-"+string(claim.UID), client.ObjectKeyFromObject(claim), claim.UID)
 		target.Spec.Capacity = claim.Spec.Resources.Requests
 		target.Spec.VolumeAttributesClassName = claim.Spec.VolumeAttributesClassName
+		if w.remoteTarget {
+			target.Spec.PersistentVolumeSource = volume.RemoteSource(volume.Handle{ClusterID: "9f1c", Namespace: "shop-rome",
+				Claim: "move-target"})
+		}
 		w.must(w.kube.Create(ctx, target))
 	}
 	if before.Status.Phase != claim.Status.Phase || before.Spec.VolumeName != claim.Spec.VolumeName {
@@ -512,8 +530,12 @@ func (w *world) assertBoundTo(name string) {
 		if pv.Annotations[annotationMark] != "" {
 			w.t.Errorf("volume %s is still marked", pv.Name)
 		}
+		policy := corev1.PersistentVolumeReclaimDelete
+		if pv.Name == sourceName && w.keptSource {
+			policy = corev1.PersistentVolumeReclaimRetain
+		}
 		if pv.Name != name && (pv.Status.Phase != corev1.VolumeReleased ||
-			pv.Annotations[volume.AnnotationReclaimPolicy] != "Delete") {
+			pv.Annotations[volume.AnnotationReclaimPolicy] != string(policy)) {
 			w.t.Errorf("volume %s is %s with policy %s", pv.Name, pv.Status.Phase,
 				pv.Annotations[volume.AnnotationReclaimPolicy])
 		}
