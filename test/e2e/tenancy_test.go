@@ -191,6 +191,11 @@ func (f fabric) isolatesTenants(t *testing.T) {
 		answers(visitor, tenant)
 		answers(tenant, visitor)
 	}
+	dns := must(milan.Kube.CoreV1().Services(metav1.NamespaceSystem).Get(t.Context(), "kube-dns", metav1.GetOptions{}))(t)
+	resolvesNames := func() {
+		t.Helper()
+		tenant.prints(t, dns.Spec.ClusterIP, "lookup", "kube-dns.kube-system.svc.cluster.local")
+	}
 	api := must(milan.Kube.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t)
 	// Servers that require TLS answer requests without TLS with status 400.
 	const requiresTLS = "answers 400 Bad Request"
@@ -212,6 +217,7 @@ func (f fabric) isolatesTenants(t *testing.T) {
 		tenant.isAnswered(t, address, answer)
 	}
 	outsideAnswers()
+	resolvesNames()
 	answers(visitor, others[0])
 	port := exposesByNodePort(t, others[0])
 	f.reachesNoNodePort(t, visitor, others[0], port)
@@ -227,6 +233,7 @@ func (f fabric) isolatesTenants(t *testing.T) {
 		tenant.isRefused(t, address)
 	}
 	outsideAnswers()
+	resolvesNames()
 	reachesItsConsumer()
 	f.reachesNoNodePort(t, visitor, others[0], port)
 	isReachedFrom(t, others[0].pod.Namespace, func() {

@@ -37,8 +37,13 @@ var ofAPeer = func() labels.Selector {
 	return labels.NewSelector().Add(*reflected)
 }()
 
-// dnsPort is the port of DNS.
-const dnsPort = 53
+// dnsPort is the port of DNS, and dnsPorts has the ports of DNS servers in pods. A NetworkPolicy applies to the port of
+// the pod, which may differ from the port of its Service: kubeadm, for example, names these ports of CoreDNS dns and
+// dns-tcp.
+var (
+	dnsPort  = []networkingv1.NetworkPolicyPort{udp(intstr.FromInt32(53)), tcp(intstr.FromInt32(53))}
+	dnsPorts = append(slices.Clone(dnsPort), udp(intstr.FromString("dns")), tcp(intstr.FromString("dns-tcp")))
+)
 
 // Network has the settings of the installation about what pods of consumers reach.
 type Network struct {
@@ -138,16 +143,19 @@ func (n *Network) policy(consumer string, peer, others []string, outside []famil
 			From: []networkingv1.NetworkPolicyPeer{namespaces(n.IngressFrom...)},
 		})
 	}
-	dns := []networkingv1.NetworkPolicyPeer{namespaces(metav1.NamespaceSystem)}
-	for _, cidr := range n.DNS {
-		dns = append(dns, block(cidr.String()))
-	}
 	spec := &networkingv1.NetworkPolicySpec{
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress:     ingress,
 		Egress: []networkingv1.NetworkPolicyEgressRule{
-			{To: same}, {To: dns, Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP), port(corev1.ProtocolTCP)}},
+			{To: same}, {To: []networkingv1.NetworkPolicyPeer{namespaces(metav1.NamespaceSystem)}, Ports: dnsPorts},
 		},
+	}
+	var servers []networkingv1.NetworkPolicyPeer
+	for _, cidr := range n.DNS {
+		servers = append(servers, block(cidr.String()))
+	}
+	if len(servers) > 0 {
+		spec.Egress = append(spec.Egress, networkingv1.NetworkPolicyEgressRule{To: servers, Ports: dnsPort})
 	}
 	// A rule without peers would permit all addresses.
 	if len(outside) > 0 {
@@ -161,8 +169,12 @@ func (n *Network) policy(consumer string, peer, others []string, outside []famil
 }
 
 // closed reports whether a NetworkPolicy that the method policy returned permits no addresses outside of the
-// cluster.
-func closed(spec *networkingv1.NetworkPolicySpec) bool { return len(spec.Egress) == 2 }
+// cluster: all rules after the first, which permits the consumer's pods, are limited to ports.
+func closed(spec *networkingv1.NetworkPolicySpec) bool {
+	return !slices.ContainsFunc(spec.Egress[1:], func(rule networkingv1.NetworkPolicyEgressRule) bool {
+		return len(rule.Ports) == 0
+	})
+}
 
 // inside returns the CIDRs of a family, sorted, that do not count as outside of the cluster: others, link-local
 // addresses, addresses of metadata services, and refused CIDRs.
@@ -193,8 +205,12 @@ func namespaces(names ...string) networkingv1.NetworkPolicyPeer {
 	}}
 }
 
-func port(protocol corev1.Protocol) networkingv1.NetworkPolicyPort {
-	return networkingv1.NetworkPolicyPort{Protocol: &protocol, Port: ptr.To(intstr.FromInt32(dnsPort))}
+func udp(port intstr.IntOrString) networkingv1.NetworkPolicyPort {
+	return networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolUDP), Port: &port}
+}
+
+func tcp(port intstr.IntOrString) networkingv1.NetworkPolicyPort {
+	return networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolTCP), Port: &port}
 }
 
 // ensureIsolation ensures the NetworkPolicy of a remote namespace whose pods are isolated, and deletes the

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -39,22 +40,28 @@ func TestIsolatedPodsReachNothingOfTheProvider(t *testing.T) {
 		"selected pods": {policy.PodSelector, metav1.LabelSelector{}},
 		"directions": {policy.PolicyTypes,
 			[]networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}},
-		"number of rules": {[]int{len(policy.Ingress), len(policy.Egress)}, []int{2, 3}},
+		"number of rules": {[]int{len(policy.Ingress), len(policy.Egress)}, []int{2, 4}},
 		"sources of the consumer": {policy.Ingress[0],
 			networkingv1.NetworkPolicyIngressRule{From: ofTheConsumer}},
 		"destinations of the consumer": {policy.Egress[0], networkingv1.NetworkPolicyEgressRule{To: ofTheConsumer}},
 		"namespaces as sources": {policy.Ingress[1].From[0].NamespaceSelector.MatchExpressions[0].Values,
 			[]string{"ingress", "monitoring"}},
-		"DNS servers": {policy.Egress[1].To, []networkingv1.NetworkPolicyPeer{
-			namespaces("kube-system"), block("169.254.20.10/32"),
+		"DNS servers in pods": {policy.Egress[1], networkingv1.NetworkPolicyEgressRule{
+			To: []networkingv1.NetworkPolicyPeer{namespaces("kube-system")},
+			Ports: []networkingv1.NetworkPolicyPort{udp(intstr.FromInt32(53)), tcp(intstr.FromInt32(53)),
+				udp(intstr.FromString("dns")), tcp(intstr.FromString("dns-tcp"))},
 		}},
-		"addresses outside of the cluster": {policy.Egress[2].To, []networkingv1.NetworkPolicyPeer{
+		"other DNS servers": {policy.Egress[2], networkingv1.NetworkPolicyEgressRule{
+			To:    []networkingv1.NetworkPolicyPeer{block("169.254.20.10/32")},
+			Ports: []networkingv1.NetworkPolicyPort{udp(intstr.FromInt32(53)), tcp(intstr.FromInt32(53))},
+		}},
+		"addresses outside of the cluster": {policy.Egress[3].To, []networkingv1.NetworkPolicyPeer{
 			block("0.0.0.0/0", "10.244.0.0/16", "10.81.0.0/16", "10.96.0.0/12", "100.100.100.200/32",
 				"168.63.129.16/32", "169.254.0.0/16",
 				"172.30.1.2/32", "192.0.0.192/32", "192.168.0.0/16"),
 			block("::/0", "fd00:244::/56", "fd00:ec2::254/128", "fd20:ce::254/128", "fe80::/10"),
 		}},
-		"ports of addresses outside": {policy.Egress[2].Ports, []networkingv1.NetworkPolicyPort(nil)},
+		"ports of addresses outside": {policy.Egress[3].Ports, []networkingv1.NetworkPolicyPort(nil)},
 	} {
 		if diff := cmp.Diff(test.want, test.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
