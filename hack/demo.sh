@@ -418,6 +418,7 @@ fi
 shown rome get virtualvolumes -n bank
 rome rollout status -n bank statefulset/database --timeout=120s
 shown rome get pods -n bank -o wide
+rome get pod database-0 -n bank -o go-template='  the next pod follows the data: {{.metadata.name}} runs on {{.spec.nodeName}}{{"\n"}}'
 query 'SELECT count(*), sum(balance) FROM account'
 
 if [[ ${providers[*]} == *naples* ]]; then

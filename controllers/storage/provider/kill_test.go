@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -15,7 +16,7 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-// TestVolumeSurvivesACrashAtEachWrite creates, expands and deletes a claim once for each write, before or after which
+// TestVolumeSurvivesACrashAtEachWrite creates, expands, fences and deletes a claim once for each write, before or after which
 // the process ends.
 func TestVolumeSurvivesACrashAtEachWrite(t *testing.T) {
 	for _, policy := range []v1alpha1.VolumeDeletionPolicy{v1alpha1.VolumeDeletionRetain, v1alpha1.VolumeDeletionDelete} {
@@ -40,7 +41,7 @@ func TestVolumeSurvivesACrashAtEachWrite(t *testing.T) {
 	}
 }
 
-// liveThrough creates, expands and deletes a claim, and returns the number of writes.
+// liveThrough creates, expands, fences and deletes a claim, and returns the number of writes.
 func liveThrough(t *testing.T, policy v1alpha1.VolumeDeletionPolicy, fault func(*kittest.Cluster, bool) error) int {
 	t.Helper()
 	w := newWorld(t, aClass(storagev1.VolumeBindingImmediate),
@@ -61,6 +62,18 @@ func liveThrough(t *testing.T, policy v1alpha1.VolumeDeletionPolicy, fault func(
 	w.settle()
 	if got := w.shadow().Status.Capacity; got == nil || got.String() != "2Gi" {
 		t.Fatalf("capacity %v, want 2Gi", got)
+	}
+
+	for _, move := range []string{"move-1", ""} {
+		w.change(func(s *v1alpha1.ShadowVolumeClaim) { s.Spec.Fence = move })
+		w.settle()
+		var want *v1alpha1.VolumeFenceStatus
+		if move != "" {
+			want = &v1alpha1.VolumeFenceStatus{ID: move}
+		}
+		if diff := cmp.Diff(want, w.shadow().Status.Fence); diff != "" {
+			t.Fatalf("fence (-want +got):\n%s", diff)
+		}
 	}
 
 	w.change(func(s *v1alpha1.ShadowVolumeClaim) { s.Spec.DeletionPolicy = policy })
