@@ -108,7 +108,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		r.bindings[name] = bindings
 		controller.WatchesRawSource(source.Kind[client.Object](bindings, &rbacv1.RoleBinding{}, inside))
 	}
-	quotas, err := kit.NewCache(manager, map[client.Object]cache.ByObject{&corev1.ResourceQuota{}: kit.Named(naming.RemoteNamespaceQuota)})
+	quotas, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
+		&corev1.ResourceQuota{}: kit.Named(naming.RemoteNamespaceQuota),
+	})
 	if err != nil {
 		return err
 	}
