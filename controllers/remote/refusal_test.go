@@ -18,8 +18,8 @@ func TestRefusalsBecauseOfNumbersOfObjectsNameThePolicy(t *testing.T) {
 	forbidden := func(name, reason string) error {
 		return apierrors.NewForbidden(corev1.Resource("services"), name, errors.New(reason))
 	}
-	const nodePorts = "exceeded quota: federation, requested: services.nodeports=1, used: services.nodeports=0, limited: " +
-		"services.nodeports=0"
+	const nodePorts = "exceeded quota: federation, requested: services.nodeports=1, used: services.nodeports=0, " +
+		"limited: services.nodeports=0"
 	const most = 300
 	for _, test := range []struct {
 		name string
@@ -32,7 +32,8 @@ func TestRefusalsBecauseOfNumbersOfObjectsNameThePolicy(t *testing.T) {
 		{"several limits", forbidden("web", "exceeded quota: federation, requested: count/a=1,pods=1, used: b, limited: c"),
 			`services "web" is forbidden: exceeded quota: federation, requested: count/a=1,pods=1, used: b, limited: c` +
 				objectsRemedy},
-		{"a limit of offers", forbidden("web", "exceeded quota: federation, requested: pods=1, used: pods=2, limited: pods=2"),
+		{"a limit of offers",
+			forbidden("web", "exceeded quota: federation, requested: pods=1, used: pods=2, limited: pods=2"),
 			`services "web" is forbidden: exceeded quota: federation, requested: pods=1, used: pods=2, limited: pods=2`},
 		{"another quota", forbidden("web", "exceeded quota: federation-2, requested: count/a=1, used: b, limited: c"),
 			`services "web" is forbidden: exceeded quota: federation-2, requested: count/a=1, used: b, limited: c`},

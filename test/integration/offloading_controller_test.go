@@ -445,7 +445,8 @@ func TestAPeerRunsNoMoreThanItIsOffered(t *testing.T) {
 	must(t)(offers.Patch(t.Context(), framework.ClusterName, types.MergePatchType, []byte(`{"spec":{"withdrawn":true}}`),
 		metav1.PatchOptions{}))
 	p.until(t, "the quota follows the offer", func(ctx context.Context) (bool, error) {
-		quota, err := p.kube.CoreV1().ResourceQuotas(remoteNamespace).Get(ctx, naming.RemoteNamespaceQuota, metav1.GetOptions{})
+		quota, err := p.kube.CoreV1().ResourceQuotas(remoteNamespace).Get(ctx, naming.RemoteNamespaceQuota,
+			metav1.GetOptions{})
 		pods := quota.Spec.Hard[corev1.ResourcePods]
 		return err == nil && len(quota.Spec.Hard) == 1 && pods.IsZero(), err
 	})

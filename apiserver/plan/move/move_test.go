@@ -223,7 +223,8 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		{"the claim is Lost", func(r *Request) { r.Claim.Status.Phase = corev1.ClaimLost }, name,
 			"no longer exist; restore the data into another claim"},
 		{"the provider lost the data",
-			func(r *Request) { r.Volume.Status.Phase = v1alpha1.VirtualVolumeLost }, name, "restore the data into another claim"},
+			func(r *Request) { r.Volume.Status.Phase = v1alpha1.VirtualVolumeLost }, name,
+			"restore the data into another claim"},
 		{"the provider lost its claim", func(r *Request) {
 			r.Volume.Status.Conditions = []metav1.Condition{{
 				Type: v1alpha1.ConditionVolumeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonShadowVolumeClaimMissing,

@@ -214,7 +214,8 @@ func TestRemoteNamespaceStaysReadyWhileTheUpdateOfItsQuotaConflicts(t *testing.T
 		if write.Kind != "ResourceQuota" {
 			return nil
 		}
-		return apierrors.NewConflict(corev1.Resource("resourcequotas"), naming.RemoteNamespaceQuota, errors.New("it has changed"))
+		return apierrors.NewConflict(corev1.Resource("resourcequotas"), naming.RemoteNamespaceQuota,
+			errors.New("it has changed"))
 	}
 	if again := pass(t, newReconciler(c)); again == 0 {
 		t.Error("the update is not retried")

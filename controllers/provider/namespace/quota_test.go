@@ -118,7 +118,8 @@ func TestQuotaOfARemoteNamespaceCoversItsUsage(t *testing.T) {
 			if again := pass(t, newReconciler(c)); again != test.again {
 				t.Errorf("reconciled again after %s, want %s", again, test.again)
 			}
-			if diff := cmp.Diff(test.want, kittest.Read(c, "bakery", naming.RemoteNamespaceQuota, &corev1.ResourceQuota{}).Spec.Hard); diff != "" {
+			got := kittest.Read(c, "bakery", naming.RemoteNamespaceQuota, &corev1.ResourceQuota{}).Spec.Hard
+			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("quota (-want +got):\n%s", diff)
 			}
 		})

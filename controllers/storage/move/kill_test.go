@@ -180,7 +180,7 @@ func TestMoveSurvivesTheEndOfItsProcessAtEachWriteToTheProvider(t *testing.T) {
 func (w *world) killAtProvider(number int, done bool) *bool {
 	w.t.Helper()
 	writes, killed := 0, false
-	fakes.React(w.provider, "patch", "shadowvolumeclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	fence := func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if action.GetSubresource() != "" {
 			return false, nil, nil
 		}
@@ -195,6 +195,7 @@ func (w *world) killAtProvider(number int, done bool) *bool {
 			}
 		}
 		return true, nil, kittest.ErrKilled
-	})
+	}
+	fakes.React(w.provider, "patch", "shadowvolumeclaims", fence)
 	return &killed
 }

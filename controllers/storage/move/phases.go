@@ -298,8 +298,8 @@ func (m *move) enter(ctx context.Context, phase v1alpha1.MovePhase, message stri
 	return nil
 }
 
-// save updates the progress and the condition in the status, if they changed, and the metrics of the move. It fails with
-// a conflict if the virtual volume changed since it was read, because the move may have been cancelled.
+// save updates the progress and the condition in the status, if they changed, and the metrics of the move. It fails
+// with a conflict if the virtual volume changed since it was read, because the move may have been cancelled.
 func (m *move) save(ctx context.Context) error {
 	wanted := m.volume.DeepCopy()
 	wanted.Status.Move = m.progress.DeepCopy()

@@ -16,8 +16,8 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-// TestVolumeSurvivesACrashAtEachWrite creates, expands, fences and deletes a claim once for each write, before or after which
-// the process ends.
+// TestVolumeSurvivesACrashAtEachWrite creates, expands, fences and deletes a claim once for each write, before or after
+// which the process ends.
 func TestVolumeSurvivesACrashAtEachWrite(t *testing.T) {
 	for _, policy := range []v1alpha1.VolumeDeletionPolicy{v1alpha1.VolumeDeletionRetain, v1alpha1.VolumeDeletionDelete} {
 		undisturbed := liveThrough(t, policy, nil)
