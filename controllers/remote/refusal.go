@@ -14,15 +14,15 @@ import (
 	"liqo.io/federation/apiserver/printable"
 )
 
-// objectsRemedy is the end of the text of each refusal because of the limits for numbers of objects. A consumer cannot
-// know the name of its ForeignCluster at the provider, as for the refusals of the ValidatingAdmissionPolicy
-// federation-peers.
+// objectsRemedy is the end of the text of each refusal because of the limits for numbers of objects. Like the messages
+// of the ValidatingAdmissionPolicy federation-peers, it does not name the ForeignCluster, which the consumer does not
+// know.
 const objectsRemedy = "; the provider's administrator sets the maximum in spec.incomingPolicy.objects of the " +
 	"ForeignCluster, or in the value policy.objects"
 
 // Refusal returns the error of a write in a remote namespace that an API server refused, as one line of at most most
 // bytes without control characters. If the write exceeds a limit of the number of objects, the line ends with the field
-// of the policy, which is not cut off.
+// of the policy, which is not cut off. most must be at least 256.
 func Refusal(err error, most int) string {
 	remedy := ""
 	if exceedsObjects(err) {

@@ -112,9 +112,11 @@ func tenantsObjectsAreWithinLimits(t *testing.T) {
 	refusedFor := func(name string, words ...string) {
 		eventually(t, soon, "an event on "+name, func(ctx context.Context) (bool, string, error) {
 			result := rome.Kubectl(ctx, "get", "events", "-n", o.namespace, "--field-selector=involvedObject.name="+name,
-				"-o", "jsonpath={.items[*].message}")
-			lacks := func(word string) bool { return !strings.Contains(result.Stdout, word) }
-			return !slices.ContainsFunc(words, lacks), result.Stdout, result.Err
+				"-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`)
+			hasAll := func(message string) bool {
+				return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(message, word) })
+			}
+			return slices.ContainsFunc(strings.Split(result.Stdout, "\n"), hasAll), result.Stdout, result.Err
 		})
 	}
 	refusedFor("db", "spec.incomingPolicy.externalNames")

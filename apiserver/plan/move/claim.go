@@ -59,7 +59,7 @@ func (r Request) claim() field.ErrorList {
 	errs := r.class()
 	if ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != corev1.PersistentVolumeFilesystem {
 		errs = append(errs, r.refuse("volumeMode %s cannot be moved, only Filesystem; "+
-			"copy the data with a pod that mounts this and another claim", *claim.Spec.VolumeMode)...)
+			"copy the data with a pod that mounts this claim and another one", *claim.Spec.VolumeMode)...)
 	}
 	for _, owner := range claim.OwnerReferences {
 		if owner.Kind == "Pod" && owner.APIVersion == "v1" {

@@ -37,12 +37,12 @@ var ofAPeer = func() labels.Selector {
 	return labels.NewSelector().Add(*reflected)
 }()
 
-// dnsPort is the port of DNS, and dnsPorts has the ports of DNS servers in pods. A NetworkPolicy applies to the port of
-// the pod, which may differ from the port of its Service: kubeadm, for example, names these ports of CoreDNS dns and
-// dns-tcp.
+// dnsPort permits port 53. dnsPorts also permits the ports of pods that have one of the names that are common for
+// CoreDNS, because a NetworkPolicy applies to the port of the pod, and not to that of its Service.
 var (
 	dnsPort  = []networkingv1.NetworkPolicyPort{udp(intstr.FromInt32(53)), tcp(intstr.FromInt32(53))}
-	dnsPorts = append(slices.Clone(dnsPort), udp(intstr.FromString("dns")), tcp(intstr.FromString("dns-tcp")))
+	dnsPorts = append(slices.Clone(dnsPort),
+		udp(intstr.FromString("dns")), udp(intstr.FromString("dns-udp")), tcp(intstr.FromString("dns-tcp")))
 )
 
 // Network has the settings of the installation about what pods of consumers reach.
@@ -147,7 +147,8 @@ func (n *Network) policy(consumer string, peer, others []string, outside []famil
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress:     ingress,
 		Egress: []networkingv1.NetworkPolicyEgressRule{
-			{To: same}, {To: []networkingv1.NetworkPolicyPeer{namespaces(metav1.NamespaceSystem)}, Ports: dnsPorts},
+			{To: same}, {To: []networkingv1.NetworkPolicyPeer{namespaces(metav1.NamespaceSystem)},
+				Ports: slices.Clone(dnsPorts)},
 		},
 	}
 	var servers []networkingv1.NetworkPolicyPeer
@@ -155,7 +156,7 @@ func (n *Network) policy(consumer string, peer, others []string, outside []famil
 		servers = append(servers, block(cidr.String()))
 	}
 	if len(servers) > 0 {
-		spec.Egress = append(spec.Egress, networkingv1.NetworkPolicyEgressRule{To: servers, Ports: dnsPort})
+		spec.Egress = append(spec.Egress, networkingv1.NetworkPolicyEgressRule{To: servers, Ports: slices.Clone(dnsPort)})
 	}
 	// A rule without peers would permit all addresses.
 	if len(outside) > 0 {

@@ -49,7 +49,7 @@ func TestIsolatedPodsReachNothingOfTheProvider(t *testing.T) {
 		"DNS servers in pods": {policy.Egress[1], networkingv1.NetworkPolicyEgressRule{
 			To: []networkingv1.NetworkPolicyPeer{namespaces("kube-system")},
 			Ports: []networkingv1.NetworkPolicyPort{udp(intstr.FromInt32(53)), tcp(intstr.FromInt32(53)),
-				udp(intstr.FromString("dns")), tcp(intstr.FromString("dns-tcp"))},
+				udp(intstr.FromString("dns")), udp(intstr.FromString("dns-udp")), tcp(intstr.FromString("dns-tcp"))},
 		}},
 		"other DNS servers": {policy.Egress[2], networkingv1.NetworkPolicyEgressRule{
 			To:    []networkingv1.NetworkPolicyPeer{block("169.254.20.10/32")},

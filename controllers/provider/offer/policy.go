@@ -202,8 +202,8 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&p.NetworkIngressFrom, flagIngressFrom, p.NetworkIngressFrom,
 		"Namespaces from which isolated pods of consumers are reached, for example of ingress controllers and monitoring.")
 	fs.StringSliceVar(&p.NetworkDNS, flagDNS, p.NetworkDNS,
-		"CIDRs of DNS servers that isolated pods reach, in addition to those in namespace kube-system, for example "+
-			"169.254.20.10/32 of NodeLocal DNSCache.")
+		"CIDRs of DNS servers that isolated pods reach at port 53, in addition to those in namespace kube-system, for "+
+			"example 169.254.20.10/32 of NodeLocal DNSCache.")
 	fs.StringToStringVar(&p.Objects, flagObjects, p.Objects,
 		"Maximum number of objects of a consumer in each remote namespace, by the names of a ResourceQuota, for example "+
 			"count/configmaps=500,services.nodeports=10. For what is not listed, trust Tenant permits 100 ConfigMaps, 100 "+

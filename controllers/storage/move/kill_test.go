@@ -17,15 +17,15 @@ import (
 	"liqo.io/federation/test/fakes"
 )
 
-// paths has the moves whose process ends at each write, by the clusters of the source and of the target.
-var paths = []struct {
+// moves has the moves whose process ends at each write.
+var moves = []struct {
 	name     string
 	strategy v1alpha1.MoveStrategy
 	prepare  func(*world)
 }{
 	{"between nodes", v1alpha1.MoveOnline, func(*world) {}},
 	{"between nodes, offline", v1alpha1.MoveOffline, func(*world) {}},
-	{"from a provider, which keeps the source", v1alpha1.MoveOnline, func(w *world) {
+	{"from a provider, with the source kept", v1alpha1.MoveOnline, func(w *world) {
 		w.storedOnMilan()
 		w.keepsSource()
 	}},
@@ -36,7 +36,7 @@ var paths = []struct {
 	}},
 }
 
-// fromProvider is the index in paths of the move whose source is on a provider.
+// fromProvider is the index in moves of the move whose source is on a provider.
 const fromProvider = 2
 
 // every is the number of writes between two ends of the process in a test. It is 1 if the environment variable SAGA is
@@ -48,21 +48,21 @@ func every() int {
 	return 13
 }
 
-// newPath returns a cluster in which one of paths is requested. The provider of the source reports that no pod uses the
-// volume.
-func newPath(t *testing.T, path int) *world {
+// requested returns a cluster in which moves[index] is requested. The provider of the source reports that no pod uses
+// the volume.
+func requested(t *testing.T, index int) *world {
 	t.Helper()
 	spec := online()
-	spec.Strategy = paths[path].strategy
+	spec.Strategy = moves[index].strategy
 	w := newWorld(t, spec)
-	paths[path].prepare(w)
+	moves[index].prepare(w)
 	w.unused = true
 	w.settle()
 	return w
 }
 
-// moves runs a move until it has succeeded, and fails the test unless it is complete.
-func (w *world) moves() {
+// completes runs a move until it has succeeded, and fails the test unless it is complete.
+func (w *world) completes() {
 	w.t.Helper()
 	w.until(v1alpha1.MoveSucceeded)
 	w.settle()
@@ -102,42 +102,67 @@ func (w *world) shadows() []v1alpha1.ShadowVolumeClaim {
 }
 
 func TestMoveSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
-	for path := range paths {
-		whole := newPath(t, path)
-		whole.moves()
-		writes := len(whole.kube.Writes)
-		if writes < 20 {
-			t.Fatalf("%s: a move has %d writes", paths[path].name, writes)
-		}
-		for _, done := range []bool{false, true} {
-			for at := 0; at < writes; at += every() {
-				t.Run(fmt.Sprintf("%s, write %d, done %t", paths[path].name, at, done), func(t *testing.T) {
-					w := newPath(t, path)
-					w.kube.Kill(at, done)
-					w.moves()
-				})
-			}
-		}
+	for index, move := range moves {
+		start := func(t *testing.T) *world { return requested(t, index) }
+		killAtEachWrite(t, move.name, start, (*world).completes)
 	}
 }
 
 func TestRollbackSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
-	for path := range paths {
-		whole := newPath(t, path)
-		whole.stopAt(v1alpha1.MoveFinalCopy)
-		before := len(whole.kube.Writes)
-		whole.rollsBack()
-		for at := before; at < len(whole.kube.Writes); at += every() {
-			for _, done := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, write %d, done %t", paths[path].name, at-before, done), func(t *testing.T) {
-					w := newPath(t, path)
-					w.stopAt(v1alpha1.MoveFinalCopy)
-					w.kube.Kill(at, done)
-					w.rollsBack()
-				})
+	for index, move := range moves {
+		start := func(t *testing.T) *world {
+			w := requested(t, index)
+			w.stopAt(v1alpha1.MoveFinalCopy)
+			return w
+		}
+		killAtEachWrite(t, move.name, start, (*world).rollsBack)
+	}
+}
+
+// killAtEachWrite runs a move in clusters that start returns: once undisturbed, and then once for each write, at which
+// the process ends, before it and after it.
+func killAtEachWrite(t *testing.T, name string, start func(*testing.T) *world, run func(*world)) {
+	t.Helper()
+	whole := start(t)
+	first, succeeded := len(whole.kube.Writes), map[int]bool{}
+	fault := whole.kube.Fault
+	whole.kube.Fault = func(write kittest.Write, done bool) error {
+		succeeded[len(whole.kube.Writes)-1] = done
+		return fault(write, done)
+	}
+	run(whole)
+	if len(succeeded) < 10 {
+		t.Fatalf("%s has %d writes", name, len(succeeded))
+	}
+	for at := first; at < len(whole.kube.Writes); at += every() {
+		for _, done := range []bool{false, true} {
+			if done && !succeeded[at] {
+				continue
 			}
+			t.Run(fmt.Sprintf("%s, write %d, done %t", name, at-first, done), func(t *testing.T) {
+				w := start(t)
+				killed := w.kill(at, done)
+				run(w)
+				if !*killed {
+					t.Error("the process did not end")
+				}
+			})
 		}
 	}
+}
+
+// kill ends the process at the write with this number, counted from 0: after the write if done is true, and otherwise
+// before it. It returns whether that has happened.
+func (w *world) kill(number int, done bool) *bool {
+	fault, killed := w.kube.Fault, false
+	w.kube.Fault = func(write kittest.Write, isDone bool) error {
+		if !killed && len(w.kube.Writes) == number+1 && isDone == done {
+			killed, w.dead = true, true
+			return kittest.ErrKilled
+		}
+		return fault(write, isDone)
+	}
+	return &killed
 }
 
 // rollsBack cancels a move and runs it until it has ended. It fails the test unless the claim uses the source as
@@ -158,13 +183,13 @@ func TestMoveSurvivesTheEndOfItsProcessAtEachWriteToTheProvider(t *testing.T) {
 		for number := range 2 {
 			for _, done := range []bool{false, true} {
 				t.Run(fmt.Sprintf("cancelled %t, write %d, done %t", cancelled, number, done), func(t *testing.T) {
-					w := newPath(t, fromProvider)
+					w := requested(t, fromProvider)
 					killed := w.killAtProvider(number, done)
 					if cancelled {
 						w.stopAt(v1alpha1.MoveFinalCopy)
 						w.rollsBack()
 					} else {
-						w.moves()
+						w.completes()
 					}
 					if !*killed {
 						t.Error("the process did not end")

@@ -45,30 +45,40 @@ var (
 	})
 )
 
-// running has the metrics of the moves that run, and the value of each. A value that is nil is not known.
+// running has the metrics of running moves, and the value of each, which is nil while it is unknown.
 var running = []struct {
 	gauge *metrics.GaugeVec
 	value func(*v1alpha1.MoveProgress) *int64
 }{
-	{gaugeOfRunning("bytes", "Size of the files of a volume whose move runs, in bytes."),
-		func(p *v1alpha1.MoveProgress) *int64 { return &p.BytesTotal }},
-	{gaugeOfRunning("bytes_copied", "Size of the files that the target of a move that runs already has, in bytes."),
-		func(p *v1alpha1.MoveProgress) *int64 { return &p.BytesCopied }},
-	{gaugeOfRunning("files", "Number of files of a volume whose move runs."),
-		func(p *v1alpha1.MoveProgress) *int64 { return &p.FilesTotal }},
-	{gaugeOfRunning("files_copied", "Number of files that the target of a move that runs already has."),
-		func(p *v1alpha1.MoveProgress) *int64 { return &p.FilesCopied }},
-	{gaugeOfRunning("bytes_per_second", "Transfer rate of a move that runs, in bytes per second."),
+	{gaugeOfRunning("bytes", "Size of the files that a running move copies, in bytes."),
+		func(p *v1alpha1.MoveProgress) *int64 { return counted(p, p.BytesTotal) }},
+	{gaugeOfRunning("bytes_copied", "Size of the files that the target of a running move has already, in bytes."),
+		func(p *v1alpha1.MoveProgress) *int64 { return counted(p, p.BytesCopied) }},
+	{gaugeOfRunning("files", "Number of files and directories that a running move copies."),
+		func(p *v1alpha1.MoveProgress) *int64 { return counted(p, p.FilesTotal) }},
+	{gaugeOfRunning("files_copied", "Number of files and directories that the target of a running move has already."),
+		func(p *v1alpha1.MoveProgress) *int64 { return counted(p, p.FilesCopied) }},
+	{gaugeOfRunning("bytes_per_second", "Transfer rate of a running move, in bytes per second."),
 		func(p *v1alpha1.MoveProgress) *int64 { return &p.BytesPerSecond }},
-	{gaugeOfRunning("remaining_seconds", "Estimated time until the first pass over the files of a move that runs ends."),
+	{gaugeOfRunning("remaining_seconds", "Estimated time until a running move has copied all files for the first time."),
 		func(p *v1alpha1.MoveProgress) *int64 { return p.RemainingSeconds }},
 }
 
+// counted returns value, or nil before the sender has counted the files.
+func counted(progress *v1alpha1.MoveProgress, value int64) *int64 {
+	if progress.FilesTotal == 0 {
+		return nil
+	}
+	return &value
+}
+
+// gaugeOfRunning returns a metric of running moves. Prometheus replaces a label with the name namespace by the
+// namespace of the scraped pod, so the label of the claim's namespace has another name.
 func gaugeOfRunning(name, help string) *metrics.GaugeVec {
 	return metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "running_" + name,
 		Help: help, StabilityLevel: metrics.ALPHA,
-	}, []string{"namespace", "claim"})
+	}, []string{"claim_namespace", "claim"})
 }
 
 // RegisterMetrics registers the metrics of moves.

@@ -77,7 +77,7 @@ func shown(t *testing.T, registry metrics.KubeRegistry, claim string) map[string
 	for _, family := range families {
 		name, ok := strings.CutPrefix(family.GetName(), metricsNamespace+"_"+metricsSubsystem+"_running_")
 		for _, metric := range family.GetMetric() {
-			if ok && testutil.LabelsMatch(metric, map[string]string{"namespace": namespace, "claim": claim}) {
+			if ok && testutil.LabelsMatch(metric, map[string]string{"claim_namespace": namespace, "claim": claim}) {
 				values[name] = metric.GetGauge().GetValue()
 			}
 		}
@@ -101,18 +101,31 @@ func TestMetricsOfARunningMoveFollowItsProgressUntilItEnds(t *testing.T) {
 	assertShown("while the move copies", map[string]float64{"bytes": 1000, "bytes_copied": 420, "files": 20,
 		"files_copied": 8, "bytes_per_second": 58, "remaining_seconds": 10})
 
-	unknown := map[string]float64{"bytes": 0, "bytes_copied": 0, "files": 0, "files_copied": 0, "bytes_per_second": 0}
-	w := newWorld(t, online())
-	w.settle()
-	w.until(v1alpha1.MoveCopying)
-	assertShown("before the first report", unknown)
-	w.until(v1alpha1.MoveSucceeded)
-	assertShown("after the move", map[string]float64{})
-
-	w = newWorld(t, online())
-	w.settle()
-	w.until(v1alpha1.MoveCopying)
-	w.must(w.kube.Delete(t.Context(), w.virtualVolume()))
-	w.reconcile()
-	assertShown("after the virtual volume was deleted", map[string]float64{})
+	for _, test := range []struct {
+		when string
+		end  func(*world)
+	}{
+		{"after the move", func(w *world) { w.until(v1alpha1.MoveSucceeded) }},
+		{"after the virtual volume was deleted", func(w *world) {
+			w.must(w.kube.Delete(t.Context(), w.virtualVolume()))
+			w.reconcile()
+		}},
+		{"after the store was restored from a time before the move", func(w *world) {
+			for _, pv := range w.volumes() {
+				delete(pv.Annotations, annotationMark)
+				w.store(&pv)
+			}
+			vv := w.virtualVolume()
+			vv.Spec.Move, vv.Status.Move, vv.Status.Conditions = nil, nil, nil
+			w.store(vv)
+			w.reconcile()
+		}},
+	} {
+		w := newWorld(t, online())
+		w.settle()
+		w.until(v1alpha1.MoveCopying)
+		assertShown("before the first report", map[string]float64{"bytes_per_second": 0})
+		test.end(w)
+		assertShown(test.when, map[string]float64{})
+	}
 }

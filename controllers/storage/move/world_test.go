@@ -70,7 +70,7 @@ type world struct {
 	keptSource bool
 	// remoteTarget means that the target volume is on milan.
 	remoteTarget bool
-	// dead means that the process of the controller ended, and its next write fails.
+	// dead means that the process of the controller ended, and all its further writes fail.
 	dead bool
 	// uids is the number of UIDs that number has set.
 	uids int
@@ -162,6 +162,7 @@ func (w *world) fault(write kittest.Write, done bool) error {
 		return kittest.ErrKilled
 	case done && w.killWhen != "" && write.Verb == "patch status" &&
 		w.virtualVolume().Status.Move.Phase == w.killWhen:
+		w.dead = true
 		return kittest.ErrKilled
 	case done:
 		return nil

@@ -136,7 +136,7 @@ func target(to *federation.MoveTarget) string {
 }
 
 // progress returns the state of a move for a cell. It starts with the phase. A copying move also has percentage, size,
-// files, rate and remaining time, and a successful one size, files and downtime.
+// files, rate and remaining time, and a successful one size, files and downtime. Directories count as files.
 func progress(request *federation.RequestedMove, move *federation.MoveProgress) string {
 	if request != nil && (move == nil || move.ID != request.ID && move.Phase.Ended()) {
 		return requested
@@ -162,7 +162,7 @@ func progress(request *federation.RequestedMove, move *federation.MoveProgress) 
 			figures = append(figures, left+" left")
 		}
 	case federation.MoveSucceeded:
-		if move.FilesTotal > 0 {
+		if move.BytesTotal > 0 {
 			figures = append(figures, size(move.BytesTotal), fmt.Sprintf("%d files", move.FilesTotal))
 		}
 		if move.DowntimeMilliseconds != nil {
