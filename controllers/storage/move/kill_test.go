@@ -17,27 +17,29 @@ import (
 	"liqo.io/federation/test/fakes"
 )
 
-// moves has the moves whose process ends at each write.
-var moves = []struct {
+// kindOfMove is a move with a strategy, whose clusters prepare sets.
+type kindOfMove struct {
 	name     string
 	strategy v1alpha1.MoveStrategy
 	prepare  func(*world)
-}{
+}
+
+var fromProvider = kindOfMove{"from a provider, with the source kept", v1alpha1.MoveOnline, func(w *world) {
+	w.storedOnMilan()
+	w.keepsSource()
+}}
+
+// kindsOfMoves has the moves whose process ends at each write.
+var kindsOfMoves = []kindOfMove{
 	{"between nodes", v1alpha1.MoveOnline, func(*world) {}},
 	{"between nodes, offline", v1alpha1.MoveOffline, func(*world) {}},
-	{"from a provider, with the source kept", v1alpha1.MoveOnline, func(w *world) {
-		w.storedOnMilan()
-		w.keepsSource()
-	}},
+	fromProvider,
 	{"to a provider", v1alpha1.MoveOnline, (*world).movesToMilan},
 	{"within a provider, offline", v1alpha1.MoveOffline, func(w *world) {
 		w.storedOnMilan()
 		w.movesToMilan()
 	}},
 }
-
-// fromProvider is the index in moves of the move whose source is on a provider.
-const fromProvider = 2
 
 // every is the number of writes between two ends of the process in a test. It is 1 if the environment variable SAGA is
 // all, which takes minutes.
@@ -48,14 +50,14 @@ func every() int {
 	return 13
 }
 
-// requested returns a cluster in which moves[index] is requested. The provider of the source reports that no pod uses
-// the volume.
-func requested(t *testing.T, index int) *world {
+// requested returns a cluster in which a move is requested. The provider of the source reports that no pod uses the
+// volume.
+func requested(t *testing.T, kind kindOfMove) *world {
 	t.Helper()
 	spec := online()
-	spec.Strategy = moves[index].strategy
+	spec.Strategy = kind.strategy
 	w := newWorld(t, spec)
-	moves[index].prepare(w)
+	kind.prepare(w)
 	w.unused = true
 	w.settle()
 	return w
@@ -102,20 +104,20 @@ func (w *world) shadows() []v1alpha1.ShadowVolumeClaim {
 }
 
 func TestMoveSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
-	for index, move := range moves {
-		start := func(t *testing.T) *world { return requested(t, index) }
-		killAtEachWrite(t, move.name, start, (*world).completes)
+	for _, kind := range kindsOfMoves {
+		start := func(t *testing.T) *world { return requested(t, kind) }
+		killAtEachWrite(t, kind.name, start, (*world).completes)
 	}
 }
 
 func TestRollbackSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
-	for index, move := range moves {
+	for _, kind := range kindsOfMoves {
 		start := func(t *testing.T) *world {
-			w := requested(t, index)
+			w := requested(t, kind)
 			w.stopAt(v1alpha1.MoveFinalCopy)
 			return w
 		}
-		killAtEachWrite(t, move.name, start, (*world).rollsBack)
+		killAtEachWrite(t, kind.name, start, (*world).rollsBack)
 	}
 }
 
