@@ -21,13 +21,13 @@ func TestVirtualVolumes(t *testing.T) {
 		status: fields{
 			"phase": "Moving", "location": fields{"storageClassName": "local", "volumeName": "pv-1"}, "capacity": "1Gi",
 			"mountedBy": []any{"db-0"}, "move": fields{"id": "first", "phase": "Copying", "source": fields{}, "target": fields{},
-				"bytesTotal": 100, "bytesCopied": 41, "bytesPerSecond": 52 << 20, "remainingSeconds": 12},
+				"bytesTotal": 1 << 30, "bytesCopied": 440 << 20, "filesTotal": 20, "filesCopied": 8,
+				"bytesPerSecond": 52 << 20, "remainingSeconds": 12},
 		},
 		header: []string{"CLUSTER", "PHASE", "READY", "CAPACITY", "MOUNTED BY", "MOVE", "AGE",
 			"STORAGE CLASS", "VOLUME", "REMOTE CLAIM", "MOVE TARGET", "STRATEGY"},
-		row: []string{"Local", "Moving", "Unknown", "1Gi", "db-0", "Copying 41% 52Mi/s 12s", "local", "pv-1",
-			"<none>", "turin",
-			"Online"},
+		row: []string{"Local", "Moving", "Unknown", "1Gi", "db-0",
+			"Copying (42% of 1Gi, 8/20 files, 52Mi/s, 12s left)", "local", "pv-1", "<none>", "turin", "Online"},
 		badSpecs: map[string]fields{
 			"spec.move.target":    {"move": fields{"target": fields{"clusterName": nil}}},
 			"spec.move.strategy":  {"move": fields{"target": fields{"local": true}, "strategy": "Sometimes"}},
