@@ -258,7 +258,7 @@ func isReachedFrom(t *testing.T, namespace string, do func()) {
 	t.Helper()
 	defer func() {
 		collect(t)
-		helmUpgrade(t, milan, "--reuse-values", "--wait", "--timeout=3m", "--set-json=policy.network.ingressFrom=[]")
+		revises(t, milan, "rollback", harness.Release, "--wait", "--timeout=3m")
 	}()
 	setsValues(t, milan, "policy.network.ingressFrom={"+namespace+"}")
 	do()
