@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/test/fakes"
 )
 
-// kindOfMove is a move with a strategy, whose clusters prepare sets.
+// kindOfMove is a move whose process ends at each write. prepare changes the cluster before the move is requested.
 type kindOfMove struct {
 	name     string
 	strategy v1alpha1.MoveStrategy
@@ -29,7 +29,6 @@ var fromProvider = kindOfMove{"from a provider, with the source kept", v1alpha1.
 	w.keepsSource()
 }}
 
-// kindsOfMoves has the moves whose process ends at each write.
 var kindsOfMoves = []kindOfMove{
 	{"between nodes", v1alpha1.MoveOnline, func(*world) {}},
 	{"between nodes, offline", v1alpha1.MoveOffline, func(*world) {}},
