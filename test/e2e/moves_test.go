@@ -142,21 +142,24 @@ func (m *moving) reachesPhase(t *testing.T, id string, phase v1alpha1.MovePhase)
 		FieldSelector: "metadata.name=" + movedClaim,
 	}))(t)
 	defer watched.Stop()
-	order := []v1alpha1.MovePhase{
-		v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking, v1alpha1.MoveFinalCopy,
-		v1alpha1.MoveSwitching, v1alpha1.MoveReleasing, v1alpha1.MoveCleaning,
-	}
 	for event := range watched.ResultChan() {
 		v, ok := event.Object.(*v1alpha1.VirtualVolume)
 		if !ok || v.Status.Move == nil || v.Status.Move.ID != id {
 			continue
 		}
-		if at := slices.Index(order, v.Status.Move.Phase); at < 0 || at >= slices.Index(order, phase) {
+		if at := slices.Index(everyPhase, v.Status.Move.Phase); at < 0 || at >= slices.Index(everyPhase, phase) {
 			return v.Status.Move.Phase
 		}
 	}
 	t.Fatalf("the move did not reach %s", phase)
 	return ""
+}
+
+// progress returns the progress of the last move.
+func (m *moving) progress(t *testing.T) *v1alpha1.MoveProgress {
+	t.Helper()
+	return must(rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).Get(t.Context(), movedClaim,
+		metav1.GetOptions{}))(t).Status.Move
 }
 
 // ends waits until a move has ended, and returns its final progress.
@@ -231,8 +234,8 @@ func (m *moving) leavesNothing(t *testing.T) {
 	})
 }
 
-// deletesMover waits for the sender or the receiver of the move, and deletes it. It deletes nothing
-// if the move ends before that.
+// deletesMover waits for the sender or the receiver of the move, and deletes it. It deletes nothing if the move ends or
+// is rolled back before that.
 func (m *moving) deletesMover(t *testing.T, role string) {
 	t.Helper()
 	pods := rome.Kube.CoreV1().Pods(m.namespace)
@@ -247,9 +250,8 @@ func (m *moving) deletesMover(t *testing.T, role string) {
 				return err == nil || apierrors.IsNotFound(err), pod.Name, err
 			}
 		}
-		move, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).GetMove(ctx, movedClaim,
-			metav1.GetOptions{})
-		return err == nil && move.Status.Progress != nil && move.Status.Progress.CompletionTime != nil, "there is none", err
+		now := m.progress(t)
+		return now.CompletionTime != nil || now.Phase == v1alpha1.MoveRollingBack, "there is none", nil
 	})
 }
 
