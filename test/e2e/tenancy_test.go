@@ -256,9 +256,10 @@ func (f fabric) isolatesTenants(t *testing.T) {
 // isReachedFrom lets isolated pods on milan be reached from a namespace until do returns.
 func isReachedFrom(t *testing.T, namespace string, do func()) {
 	t.Helper()
+	before := revision(t, milan)
 	defer func() {
 		collect(t)
-		revises(t, milan, "rollback", harness.Release, "--wait", "--timeout=3m")
+		revises(t, milan, "rollback", harness.Release, before, "--wait", "--timeout=3m")
 	}()
 	setsValues(t, milan, "policy.network.ingressFrom={"+namespace+"}")
 	do()

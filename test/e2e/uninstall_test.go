@@ -51,12 +51,18 @@ func uninstallIsRefusedWhilePeered(t *testing.T) {
 // was refused.
 func keepsRelease(t *testing.T, c *harness.Cluster) {
 	t.Helper()
+	revises(t, c, "rollback", harness.Release, revision(t, c), "--wait")
+}
+
+// revision returns the number of the release's last revision.
+func revision(t *testing.T, c *harness.Cluster) string {
+	t.Helper()
 	result := c.Helm(t.Context(), "status", harness.Release, "--namespace", harness.Namespace, "--output", "json")
 	var release struct{ Version int }
 	if err := json.Unmarshal([]byte(result.Stdout), &release); err != nil {
 		t.Fatalf("%v: %v", err, result.Err)
 	}
-	revises(t, c, "rollback", harness.Release, strconv.Itoa(release.Version), "--wait")
+	return strconv.Itoa(release.Version)
 }
 
 // uninstallationLeavesNothing uninstalls both clusters with uninstall.force while they are peered
