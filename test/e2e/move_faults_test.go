@@ -97,8 +97,8 @@ var moveFaults = []moveFault{
 	}, eitherWay},
 }
 
-// movesSurviveFaults causes each fault in each phase of a move of one volume between the clusters. Each move must either
-// succeed, or be rolled back with the source unchanged. No acknowledged line may be lost.
+// movesSurviveFaults causes each fault in each phase of a move of one volume between the clusters. Each move must
+// either succeed, or be rolled back with the source unchanged. No acknowledged line may be lost.
 func (f fabric) movesSurviveFaults(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	m := startsMoving(t, nil)

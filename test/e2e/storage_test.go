@@ -173,6 +173,8 @@ func volumesFollowTheirPods(t *testing.T) {
 		}
 	}
 
+	o.reportsUsage(t, remoteClaim)
+
 	kubectl(t, rome, "patch", "pvc", remoteClaim, "-n", o.namespace, "-p",
 		`{"spec":{"resources":{"requests":{"storage":"96Mi"}}}}`)
 	isPrinted(t, rome, "get pvc "+remoteClaim+" -n "+o.namespace+" -o jsonpath={.status.capacity.storage}", "96Mi")
@@ -182,6 +184,36 @@ func volumesFollowTheirPods(t *testing.T) {
 	isPrinted(t, milan, "get shvc,pvc -n "+o.remote+" -o name", "")
 	for c, namespace := range map[*harness.Cluster]string{rome: o.namespace, milan: o.remote} {
 		isPrinted(t, c, `get pv -o jsonpath={.items[?(@.spec.claimRef.namespace=="`+namespace+`")].metadata.name}`, "")
+	}
+}
+
+// reportsUsage waits until the virtual node reports the capacity of a claim whose data milan stores, and compares it
+// with the one that the kubelet on milan reports.
+func (o offload) reportsUsage(t *testing.T, claim string) {
+	t.Helper()
+	capacity := func(c *harness.Cluster, node, namespace, claim string) string {
+		t.Helper()
+		metric := fmt.Sprintf("kubelet_volume_stats_capacity_bytes{namespace=%q,persistentvolumeclaim=%q} ",
+			namespace, claim)
+		value := ""
+		eventually(t, soon, node+" to report the capacity of claim "+claim,
+			func(ctx context.Context) (bool, string, error) {
+				result := c.Kubectl(ctx, "get", "--raw", "/api/v1/nodes/"+node+"/proxy/metrics")
+				for line := range strings.Lines(result.Stdout) {
+					if found, ok := strings.CutPrefix(line, metric); ok {
+						value = strings.TrimSpace(found)
+					}
+				}
+				return value != "", "other metrics only", result.Err
+			})
+		return value
+	}
+	volume := must(rome.Federation.FederationV1alpha1().VirtualVolumes(o.namespace).Get(t.Context(), claim,
+		metav1.GetOptions{}))(t)
+	pod := podReady(t, milan, o.remote, strings.TrimPrefix(claim, "data-"))
+	got := capacity(rome, virtualNode, o.namespace, claim)
+	if want := capacity(milan, pod.Spec.NodeName, o.remote, volume.Status.Location.ClaimName); got != want {
+		t.Errorf("the virtual node reports a capacity of %s bytes, and the kubelet %s", got, want)
 	}
 }
 

@@ -113,7 +113,7 @@ cgroupsPerQOS: true
 enforceNodeAllocatable: [pods]
 failCgroupV1: {{not .CgroupV1}}
 failSwapOn: false
-localStorageCapacityIsolation: false
+volumeStatsAggPeriod: 10s
 evictionHard: {}
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
