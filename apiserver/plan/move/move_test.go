@@ -362,6 +362,11 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 			offered := r.Providers[0].VirtualNodes[0].Status.Storage
 			offered["slow.storageclass.storage.k8s.io/requests.storage"] = resource.MustParse("1Gi")
 		}, "", ""},
+		{"what is left of the class in the parameter localStorageClassName", func(r *Request) {
+			r.Classes[0].Parameters = map[string]string{v1alpha1.ParameterLocalStorageClass: "slow"}
+			offered := r.Providers[0].VirtualNodes[0].Status.Storage
+			offered["slow.storageclass.storage.k8s.io/requests.storage"] = resource.MustParse("1Gi")
+		}, cluster, "request another class"},
 		{"no claims", func(r *Request) {
 			r.Providers[0].VirtualNodes[0].Status.Storage[corev1.ResourcePersistentVolumeClaims] = resource.MustParse("0")
 		}, cluster, "offers 0 PersistentVolumeClaims"},

@@ -17,6 +17,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/placement"
+	"liqo.io/federation/apiserver/volume"
 )
 
 const (
@@ -97,10 +98,8 @@ func (r Request) localClass() *storagev1.StorageClass {
 	if name := r.Spec.Target.StorageClassName; name != "" {
 		return r.findClass(name)
 	}
-	if virtual := r.findClass(ptr.Deref(r.Claim.Spec.StorageClassName, "")); virtual != nil {
-		if name := virtual.Parameters[v1alpha1.ParameterLocalStorageClass]; name != "" {
-			return r.findClass(name)
-		}
+	if name := r.localStorageClassName(); name != "" {
+		return r.findClass(name)
 	}
 	var found *storagev1.StorageClass
 	for _, class := range r.Classes {
@@ -112,6 +111,15 @@ func (r Request) localClass() *storagev1.StorageClass {
 		}
 	}
 	return found
+}
+
+// localStorageClassName returns this parameter of the virtual StorageClass of the claim, empty if it is not set.
+func (r Request) localStorageClassName() string {
+	virtual := r.findClass(ptr.Deref(r.Claim.Spec.StorageClassName, ""))
+	if virtual == nil {
+		return ""
+	}
+	return virtual.Parameters[v1alpha1.ParameterLocalStorageClass]
 }
 
 func (r Request) remoteTarget(provider *placement.Provider) (end, field.ErrorList) {
@@ -136,13 +144,18 @@ func (r Request) remoteTarget(provider *placement.Provider) (end, field.ErrorLis
 		return target, field.ErrorList{invalid(r.targetPath(), name,
 			"the cluster offers no storage class; have its administrator offer one")}
 	}
-	target.class = offered[0]
+	claim := &corev1.PersistentVolumeClaim{}
 	if class := r.Spec.Target.StorageClassName; class != "" {
 		if !slices.Contains(offered, class) {
 			return target, field.ErrorList{field.NotSupported(targetPath.Child("storageClassName"), class, offered)}
 		}
-		target.class = class
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1alpha1.AnnotationRemoteStorageClass, class)
 	}
+	class, err := volume.RemoteClass(claim, r.localStorageClassName(), offered)
+	if err != nil {
+		return target, field.ErrorList{invalid(r.targetPath(), name, "%v", err)}
+	}
+	target.class = class
 	return target, nil
 }
 
