@@ -99,8 +99,14 @@ func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.Namespac
 func (u *Unoffloader) move(ctx context.Context, pv *corev1.PersistentVolume, provider string) error {
 	claim := types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}
 	var described v1alpha1.VirtualVolume
-	if err := u.Client.Get(ctx, claim, &described); err != nil {
-		return client.IgnoreNotFound(err)
+	err := u.Client.Get(ctx, claim, &described)
+	if apierrors.IsNotFound(err) {
+		u.obstacles.set(claim, provider, "the claim has no VirtualVolume, so its data cannot be moved. "+
+			"If it represents a claim of the provider, delete it and its PersistentVolume: no data is deleted.")
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the virtual volume of claim %s: %w", claim.Name, err)
 	}
 	why, err := u.request(ctx, &described)
 	u.obstacles.set(claim, provider, why)

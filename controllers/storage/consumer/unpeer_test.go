@@ -160,6 +160,11 @@ func TestDataThatCannotBeMovedIsReportedWithFieldAndRemedy(t *testing.T) {
 	}{
 		{name: "accepted move", writes: 1},
 		{
+			name:   "a claim that represents one of the provider",
+			change: func(vvol *v1alpha1.VirtualVolume) { vvol.Name = "other" },
+			want:   []string{"The data of shop/data-db-0 is not moved: ", "delete it and its PersistentVolume"},
+		},
+		{
 			name: "a request that is refused writes nothing", refusal: refused,
 			want: []string{"The data of shop/data-db-0 is not moved: ", "spec.target.storageClassName", "name one"},
 		},

@@ -48,10 +48,10 @@ const (
 	// reasonWaitForPod means that the file system is expanded when a pod mounts the volume. Start a pod.
 	reasonWaitForPod = "FileSystemResizePending"
 	// reasonResizeFailed means that the provisioner cannot expand the volume; the message is the provisioner's.
-	// Request a smaller size.
+	// Request a smaller size that is still larger than the capacity.
 	reasonResizeFailed = "ResizeFailed"
-	// reasonResizeRefused means that the class allows no expansion, or the API refuses the size. Request the former
-	// size.
+	// reasonResizeRefused means that the class allows no expansion, or the API refuses the size. Have the administrator
+	// of the provider allow the expansion, or request a smaller size that is still larger than the capacity.
 	reasonResizeRefused = "ResizeRefused"
 )
 
