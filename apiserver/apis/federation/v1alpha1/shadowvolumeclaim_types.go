@@ -141,8 +141,10 @@ type ShadowVolumeClaimStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,9,rep,name=conditions"`
 }
 
-// VolumeFenceStatus lists the pods that use a volume that a move is locking. A pod that was force
-// deleted is listed until its node has reported that it ended.
+// VolumeFenceStatus lists the pods that use a volume that a move is locking. A pod that was deleted
+// by force is listed until its node was restarted, or its Node was deleted or has the taint
+// node.kubernetes.io/out-of-service, or until the name of the pod is removed from the annotation
+// storage.liqo.io/unended-pods of the claim.
 type VolumeFenceStatus struct {
 	// id is the value that spec.fence had when the provider determined the list users.
 	ID string `json:"id" protobuf:"bytes,1,opt,name=id"`

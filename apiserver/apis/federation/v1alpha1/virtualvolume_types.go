@@ -117,8 +117,10 @@ type MoveTarget struct {
 	// +optional
 	NodeName string `json:"nodeName,omitempty" protobuf:"bytes,3,opt,name=nodeName"`
 	// storageClassName is the StorageClass of the target volume: in the local cluster any but the
-	// virtual StorageClass, on a provider one that it offers. If empty, the default
-	// StorageClass of the target cluster is used.
+	// virtual StorageClass, on a provider one that it offers. If empty, it is the class in the
+	// parameter localStorageClassName of the virtual StorageClass, on a provider only if the provider
+	// offers it, otherwise the default StorageClass of the local cluster or the first class that the
+	// provider offers. The class of the source is not used.
 	// +optional
 	StorageClassName string `json:"storageClassName,omitempty" protobuf:"bytes,4,opt,name=storageClassName"`
 }
@@ -212,9 +214,9 @@ type VirtualVolumeStatus struct {
 type MovePhase string
 
 const (
-	// MovePreparing creates and binds the target volume, and checks its free space.
+	// MovePreparing creates the target volume, and starts the receiver.
 	MovePreparing MovePhase = "Preparing"
-	// MoveCopying copies the data while the pods run.
+	// MoveCopying checks the free space of the target, and copies the data while the pods run.
 	MoveCopying MovePhase = "Copying"
 	// MoveQuiescing adds a scheduling gate to new pods that mount the claim, and evicts the running
 	// pods that mount it.
@@ -222,7 +224,8 @@ const (
 	// MoveLocking binds the source volume to a claim that the move creates, so that only its movers
 	// can mount the volume.
 	MoveLocking MovePhase = "Locking"
-	// MoveFinalCopy copies the changes since the previous copy, and verifies the target.
+	// MoveFinalCopy copies the changes since the previous copy, or with the strategy Offline all data
+	// after it checked the free space, and verifies the target.
 	MoveFinalCopy MovePhase = "FinalCopy"
 	// MoveSwitching binds the claim to the target volume.
 	MoveSwitching MovePhase = "Switching"
