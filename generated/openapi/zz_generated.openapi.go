@@ -19887,7 +19887,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the current step of the move, or its result.\n\nPossible enum values:\n - `\"Cancelled\"` means that the move was rolled back because a user cancelled it. The claim uses the source volume.\n - `\"Cleaning\"` deletes the movers, and deletes the source volume unless keepSource is true.\n - `\"Copying\"` copies the data while the pods run.\n - `\"Failed\"` means that the move was rolled back after a failure. The claim uses the source volume.\n - `\"FinalCopy\"` copies the changes since the previous copy, and verifies the target.\n - `\"Locking\"` binds the source volume to a claim that the move creates, so that only its movers can mount the volume.\n - `\"Preparing\"` creates and binds the target volume, and checks its free space.\n - `\"Quiescing\"` adds a scheduling gate to new pods that mount the claim, and evicts the running pods that mount it.\n - `\"Releasing\"` removes the scheduling gates that the move added to pods.\n - `\"RollingBack\"` undoes a move that failed or was cancelled.\n - `\"Succeeded\"` means that the claim is bound to the target volume, and that the move has ended.\n - `\"Switching\"` binds the claim to the target volume.",
+							Description: "phase is the current step of the move, or its result.\n\nPossible enum values:\n - `\"Cancelled\"` means that the move was rolled back because a user cancelled it. The claim uses the source volume.\n - `\"Cleaning\"` deletes the movers, and deletes the source volume unless keepSource is true.\n - `\"Copying\"` checks the free space of the target, and copies the data while the pods run.\n - `\"Failed\"` means that the move was rolled back after a failure. The claim uses the source volume.\n - `\"FinalCopy\"` copies the changes since the previous copy, or with the strategy Offline all data after it checked the free space, and verifies the target.\n - `\"Locking\"` binds the source volume to a claim that the move creates, so that only its movers can mount the volume.\n - `\"Preparing\"` creates the target volume, and starts the receiver.\n - `\"Quiescing\"` adds a scheduling gate to new pods that mount the claim, and evicts the running pods that mount it.\n - `\"Releasing\"` removes the scheduling gates that the move added to pods.\n - `\"RollingBack\"` undoes a move that failed or was cancelled.\n - `\"Succeeded\"` means that the claim is bound to the target volume, and that the move has ended.\n - `\"Switching\"` binds the claim to the target volume.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20128,7 +20128,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveTarget(ref common.ReferenceCa
 					},
 					"storageClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClassName is the StorageClass of the target volume: in the local cluster any but the virtual StorageClass, on a provider one that it offers. If empty, the default StorageClass of the target cluster is used.",
+							Description: "storageClassName is the StorageClass of the target volume: in the local cluster any but the virtual StorageClass, on a provider one that it offers. If empty, it is the class in the parameter localStorageClassName of the virtual StorageClass, on a provider only if the provider offers it, otherwise the default StorageClass of the local cluster or the first class that the provider offers. The class of the source is not used.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -24849,7 +24849,7 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeFenceStatus(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VolumeFenceStatus lists the pods that use a volume that a move is locking. A pod that was force deleted is listed until its node has reported that it ended.",
+				Description: "VolumeFenceStatus lists the pods that use a volume that a move is locking. A pod that was deleted by force is listed until its node was restarted, or its Node was deleted or has the taint node.kubernetes.io/out-of-service, or until the name of the pod is removed from the annotation storage.liqo.io/unended-pods of the claim.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"id": {

@@ -21,8 +21,10 @@ type MoveTargetApplyConfiguration struct {
 	// the provider. If it is empty, the scheduler of the target cluster selects the node.
 	NodeName *string `json:"nodeName,omitempty"`
 	// storageClassName is the StorageClass of the target volume: in the local cluster any but the
-	// virtual StorageClass, on a provider one that it offers. If empty, the default
-	// StorageClass of the target cluster is used.
+	// virtual StorageClass, on a provider one that it offers. If empty, it is the class in the
+	// parameter localStorageClassName of the virtual StorageClass, on a provider only if the provider
+	// offers it, otherwise the default StorageClass of the local cluster or the first class that the
+	// provider offers. The class of the source is not used.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 

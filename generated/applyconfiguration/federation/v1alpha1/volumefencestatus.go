@@ -8,8 +8,10 @@ package v1alpha1
 // VolumeFenceStatusApplyConfiguration represents a declarative configuration of the VolumeFenceStatus type for use
 // with apply.
 //
-// VolumeFenceStatus lists the pods that use a volume that a move is locking. A pod that was force
-// deleted is listed until its node has reported that it ended.
+// VolumeFenceStatus lists the pods that use a volume that a move is locking. A pod that was deleted
+// by force is listed until its node was restarted, or its Node was deleted or has the taint
+// node.kubernetes.io/out-of-service, or until the name of the pod is removed from the annotation
+// storage.liqo.io/unended-pods of the claim.
 type VolumeFenceStatusApplyConfiguration struct {
 	// id is the value that spec.fence had when the provider determined the list users.
 	ID *string `json:"id,omitempty"`
