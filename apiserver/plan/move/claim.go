@@ -73,7 +73,7 @@ func (r Request) claim() field.ErrorList {
 				"have the controller of the finalizer remove it first", finalizer)...)
 		}
 	}
-	if expanding(claim) {
+	if r.expanding() {
 		errs = append(errs, r.refuse("the claim is being expanded; wait until its capacity is the requested size")...)
 	}
 	if r.Spec.Strategy == v1alpha1.MoveOnline && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
@@ -114,10 +114,15 @@ func tolerated(finalizer string) bool {
 		slices.ContainsFunc(federationFinalizers, func(prefix string) bool { return strings.HasPrefix(finalizer, prefix) })
 }
 
-func expanding(claim *corev1.PersistentVolumeClaim) bool {
+// expanding reports whether the volume of the claim is smaller than requested and may be expanded. A local volume whose
+// StorageClass does not allow expansion is not expanded: the target of the move then has the requested size.
+func (r Request) expanding() bool {
+	claim := r.Claim
 	requested := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	actual := claim.Status.Capacity[corev1.ResourceStorage]
-	return requested.Cmp(actual) > 0 || len(claim.Status.AllocatedResourceStatuses) > 0 ||
+	own := r.findClass(r.PersistentVolume.Annotations[volume.AnnotationStorageClass])
+	refused := own != nil && !ptr.Deref(own.AllowVolumeExpansion, false)
+	return requested.Cmp(actual) > 0 && !refused || len(claim.Status.AllocatedResourceStatuses) > 0 ||
 		slices.ContainsFunc(claim.Status.Conditions, func(condition corev1.PersistentVolumeClaimCondition) bool {
 			resizing := condition.Type == corev1.PersistentVolumeClaimResizing ||
 				condition.Type == corev1.PersistentVolumeClaimFileSystemResizePending

@@ -252,6 +252,15 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 			""},
 		{"expansion is requested", func(r *Request) {
 			r.Claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("5Gi")
+			r.Classes[1].AllowVolumeExpansion = ptr.To(true)
+		}, name, "expanded"},
+		{"expansion is refused", func(r *Request) {
+			r.Claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("5Gi")
+		}, "", ""},
+		{"expansion of a volume on a provider is requested", func(r *Request) {
+			stored(r)
+			r.Spec.Target = v1alpha1.MoveTarget{Local: true}
+			r.Claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("5Gi")
 		}, name, "expanded"},
 		{"the file system is expanded", func(r *Request) {
 			r.Claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{

@@ -98,8 +98,7 @@ func (e *Expander) explainLocal(
 	}
 	if !ptr.Deref(class.AllowVolumeExpansion, false) {
 		e.notices.warn(e.Events, claim, ReasonVolumeResizeFailed,
-			"StorageClass %s of the volume does not allow expansion: have its administrator set allowVolumeExpansion, "+
-				"or copy the data to a larger claim. The claim cannot be moved until it has the requested size.", name)
+			"StorageClass %s of the volume does not allow expansion: move the data to get a larger volume.", name)
 	}
 	return nil
 }
