@@ -53,7 +53,7 @@ func (m *move) clean(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	return outcome{next: v1alpha1.MoveSucceeded, message: "The claim uses volume " + m.progress.Target.VolumeName + "."},
-		m.revoke(ctx)
+		nil
 }
 
 // finishTarget removes annotationMark from the target volume and restores the reclaim policy that the volume had before

@@ -36,6 +36,9 @@ func (m *move) copy(ctx context.Context) (outcome, error) {
 	if !m.same(claim) || source == nil || !refersTo(source, m.key(claim.Name), claim.UID) {
 		return giveUp("The claim or its volume was deleted."), nil
 	}
+	if err := m.followUsers(ctx, source, mark); err != nil {
+		return outcome{}, err
+	}
 	if _, err := m.keepReceiver(ctx, mark); err != nil {
 		return outcome{}, err
 	}

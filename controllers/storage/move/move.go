@@ -12,6 +12,7 @@ package move
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,6 +69,8 @@ type Reconciler struct {
 
 	ends  ends
 	waits waits
+	// revoked has the namespaces in which revoke found that the RoleBinding does not exist.
+	revoked sync.Map
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -122,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if m == nil {
 		show(request.NamespacedName, nil)
-		return kit.Settled(ctrl.Result{}, r.settle(ctx, request.NamespacedName))
+		return kit.Settled(ctrl.Result{}, r.settle(ctx, volume))
 	}
 	return kit.Settled(m.run(ctx))
 }

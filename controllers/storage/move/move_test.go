@@ -14,8 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -49,7 +51,9 @@ func TestMoveBindsTheClaimToTheTarget(t *testing.T) {
 }
 
 func TestRoleThatAnotherMoveUnboundIsBoundAgain(t *testing.T) {
-	for _, phase := range []v1alpha1.MovePhase{v1alpha1.MoveCopying, v1alpha1.MoveLocking, v1alpha1.MoveCleaning} {
+	for _, phase := range []v1alpha1.MovePhase{
+		v1alpha1.MoveCopying, v1alpha1.MoveLocking, v1alpha1.MoveSwitching, v1alpha1.MoveCleaning,
+	} {
 		t.Run(string(phase), func(t *testing.T) {
 			w := newWorld(t, online())
 			w.settle()
@@ -59,10 +63,54 @@ func TestRoleThatAnotherMoveUnboundIsBoundAgain(t *testing.T) {
 			w.until(v1alpha1.MoveSucceeded)
 			w.settle()
 			w.assertBoundTo(w.targetName())
-			if err := w.kube.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); !apierrors.IsNotFound(err) {
-				t.Errorf("the role is bound after the move: %v", err)
-			}
 		})
+	}
+}
+
+func TestRoleIsBoundUntilAllMovesOfTheNamespaceHaveEnded(t *testing.T) {
+	w := newWorld(t, online())
+	other := &v1alpha1.VirtualVolume{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"},
+		Status:     v1alpha1.VirtualVolumeStatus{Move: &v1alpha1.MoveProgress{ID: "x", Phase: v1alpha1.MoveCleaning}},
+	}
+	w.must(w.kube.Create(t.Context(), other))
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Role}}
+	w.settle()
+	w.until(v1alpha1.MoveSucceeded)
+	w.reconcile()
+	if !w.kube.Has(binding) {
+		t.Error("the role is not bound while another move runs")
+	}
+	other.Status.Move.Phase = v1alpha1.MoveSucceeded
+	w.must(w.kube.Status().Update(t.Context(), other))
+	w.reconcile()
+	w.settle()
+	w.assertBoundTo(w.targetName())
+}
+
+// TestEndOfAMoveIsRecordedBeforeItsRightsAreRemoved ends the process at each write of the phases in which a move ends,
+// in a namespace in which the role cannot be bound again, because it is not offloaded any more.
+func TestEndOfAMoveIsRecordedBeforeItsRightsAreRemoved(t *testing.T) {
+	for _, end := range []v1alpha1.MovePhase{v1alpha1.MoveSucceeded, v1alpha1.MoveCancelled} {
+		killed := ptr.To(true)
+		for number := 0; *killed; number++ {
+			w := newWorld(t, online())
+			w.settle()
+			if end == v1alpha1.MoveSucceeded {
+				w.stopAt(v1alpha1.MoveCleaning)
+			} else {
+				w.stopAt(v1alpha1.MoveFinalCopy)
+				w.cancel()
+			}
+			w.refused = map[string]error{Role: exceeded}
+			killed = w.kill(len(w.kube.Writes)+number, false)
+			w.until(end)
+			w.reconcile()
+			w.assertBoundTo(get(w, claimName, &corev1.PersistentVolumeClaim{}).Spec.VolumeName)
+			if number > 50 {
+				t.Fatal("the move has too many writes")
+			}
+		}
 	}
 }
 
@@ -148,26 +196,52 @@ func TestBudgetThatAllowsNoEvictionRollsTheMoveBackInTime(t *testing.T) {
 }
 
 func TestPodThatWasDeletedByForceCountsAsRunning(t *testing.T) {
+	for _, phase := range []v1alpha1.MovePhase{
+		v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing,
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			w := newWorld(t, online())
+			w.settle()
+			w.unevicted = apierrors.NewTooManyRequests("the budget allows none", 1)
+			w.until(phase)
+			w.reconcile()
+			pod := get(w, appName, &corev1.Pod{})
+			w.controller.ends.deleted(pod, w.kube.Clock.Now())
+			w.must(w.kube.Delete(t.Context(), pod))
+			w.settle()
+			w.unevicted = nil
+			w.until(v1alpha1.MoveQuiescing)
+			for range 5 {
+				w.reconcile()
+			}
+			if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveQuiescing ||
+				!strings.Contains(progress.Message, "has not reported its end") {
+				t.Fatalf("progress %+v", progress)
+			}
+			node := get(w, "worker", &corev1.Node{})
+			node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+			w.must(w.kube.Update(t.Context(), node))
+			w.until(v1alpha1.MoveSucceeded)
+		})
+	}
+}
+
+func TestPodThatEndedDuringTheCopyDoesNotCountAsRunning(t *testing.T) {
 	w := newWorld(t, online())
 	w.settle()
-	w.unevicted = apierrors.NewTooManyRequests("the budget allows none", 1)
-	w.until(v1alpha1.MoveQuiescing)
-	w.reconcile()
+	w.stopAt(v1alpha1.MoveCopying)
 	pod := get(w, appName, &corev1.Pod{})
+	if mark := markOrNil(get(w, sourceName, &corev1.PersistentVolume{})); mark.Users[pod.UID].Pod != appName {
+		t.Fatalf("the annotation of the source has users %v", mark.Users)
+	}
+	pod.Status.Phase = corev1.PodSucceeded
 	w.controller.ends.deleted(pod, w.kube.Clock.Now())
 	w.must(w.kube.Delete(t.Context(), pod))
 	w.settle()
-	w.unevicted = nil
-	for range 5 {
-		w.reconcile()
+	w.until(v1alpha1.MoveQuiescing)
+	if mark := markOrNil(get(w, sourceName, &corev1.PersistentVolume{})); len(mark.Users) > 1 {
+		t.Errorf("the annotation of the source has users %v", mark.Users)
 	}
-	if progress := w.virtualVolume().Status.Move; progress.Phase != v1alpha1.MoveQuiescing ||
-		!strings.Contains(progress.Message, "has not reported its end") {
-		t.Fatalf("progress %+v", progress)
-	}
-	node := get(w, "worker", &corev1.Node{})
-	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
-	w.must(w.kube.Update(t.Context(), node))
 	w.until(v1alpha1.MoveSucceeded)
 }
 
@@ -200,39 +274,43 @@ func TestMoveDoesNotWaitForTheEndOfASenderThatIsDone(t *testing.T) {
 	}
 }
 
-func TestReceiverThatIsLostInFinalCopyRollsTheMoveBack(t *testing.T) {
-	w := newWorld(t, online())
-	w.report = mover.Report{}
-	w.settle()
-	w.stopAt(v1alpha1.MoveFinalCopy)
-	receiver := get(w, namesOf(moveID).receiver, &corev1.Pod{})
-	// The node of the receiver failed, so nothing reports that the receiver ended.
-	receiver.Finalizers = []string{"example.com/node"}
-	receiver.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.kube.Clock.Now()),
-	}}
-	w.store(receiver)
-	w.reconcile()
-	if phase := w.virtualVolume().Status.Move.Phase; phase != v1alpha1.MoveFinalCopy {
-		t.Fatalf("the move is in phase %s before moverTimeout", phase)
-	}
-	w.wait(moverTimeout)
-	w.until(v1alpha1.MoveRollingBack)
-	for range 10 {
-		w.reconcile()
-	}
-	claim, app := get(w, claimName, &corev1.PersistentVolumeClaim{}), get(w, appName, &corev1.Pod{})
-	if claim.Status.Phase != corev1.ClaimBound || app.Status.Phase != corev1.PodRunning {
-		t.Errorf("while the receiver is unreachable, the claim is %s and the pod %s", claim.Status.Phase, app.Status.Phase)
-	}
-	receiver = get(w, receiver.Name, &corev1.Pod{})
-	receiver.Finalizers = nil
-	w.must(w.kube.Update(t.Context(), receiver))
-	progress := w.until(v1alpha1.MoveFailed)
-	w.settle()
-	w.assertBoundTo(sourceName)
-	if !strings.Contains(progress.Message, receiver.Name) {
-		t.Errorf("message %q", progress.Message)
+func TestMoverThatIsLostInFinalCopyRollsTheMoveBack(t *testing.T) {
+	for _, name := range []string{namesOf(moveID).sender, namesOf(moveID).receiver} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, online())
+			w.log = `{"state":"Copying"}`
+			w.settle()
+			w.stopAt(v1alpha1.MoveFinalCopy)
+			lost := get(w, name, &corev1.Pod{})
+			// The node of the mover failed, so nothing reports that the mover ended.
+			lost.Finalizers = []string{"example.com/node"}
+			lost.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.kube.Clock.Now()),
+			}}
+			w.store(lost)
+			w.reconcile()
+			if phase := w.virtualVolume().Status.Move.Phase; phase != v1alpha1.MoveFinalCopy {
+				t.Fatalf("the move is in phase %s before moverTimeout", phase)
+			}
+			w.wait(moverTimeout)
+			w.until(v1alpha1.MoveRollingBack)
+			for range 10 {
+				w.reconcile()
+			}
+			claim, app := get(w, claimName, &corev1.PersistentVolumeClaim{}), get(w, appName, &corev1.Pod{})
+			if claim.Status.Phase != corev1.ClaimBound || app.Status.Phase != corev1.PodRunning {
+				t.Errorf("while %s is unreachable, the claim is %s and the pod %s", name, claim.Status.Phase, app.Status.Phase)
+			}
+			lost = get(w, name, &corev1.Pod{})
+			lost.Finalizers = nil
+			w.must(w.kube.Update(t.Context(), lost))
+			progress := w.until(v1alpha1.MoveFailed)
+			w.settle()
+			w.assertBoundTo(sourceName)
+			if !strings.Contains(progress.Message, name) {
+				t.Errorf("message %q", progress.Message)
+			}
+		})
 	}
 }
 
@@ -254,6 +332,50 @@ func TestClaimThatTheUserDeletedWhileLockedLeavesItsDataRetained(t *testing.T) {
 			source := get(w, sourceName, &corev1.PersistentVolume{})
 			if source.Status.Phase != corev1.VolumeReleased || source.Annotations[volume.AnnotationReclaimPolicy] != "Retain" {
 				t.Errorf("source is %s with policy %s", source.Status.Phase, source.Annotations[volume.AnnotationReclaimPolicy])
+			}
+		})
+	}
+}
+
+func TestClaimThatTheUserCreatedAgainWhileLockedGetsTheSourceIfItFits(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*corev1.PersistentVolumeClaim)
+		fits   bool
+	}{
+		{"the same claim", func(*corev1.PersistentVolumeClaim) {}, true},
+		{"a larger claim", func(claim *corev1.PersistentVolumeClaim) {
+			claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+		}, false},
+		{"a claim of another class",
+			func(claim *corev1.PersistentVolumeClaim) { claim.Spec.StorageClassName = ptr.To("ssd") }, false},
+		{"a claim of another volume",
+			func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = "pvc-other" }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, online())
+			w.runsWithoutStatefulSet()
+			w.settle()
+			w.stopAt(v1alpha1.MoveFinalCopy)
+			claim := get(w, claimName, &corev1.PersistentVolumeClaim{})
+			claim.Finalizers = nil
+			w.must(w.kube.Update(t.Context(), claim))
+			w.must(w.kube.Delete(t.Context(), claim))
+			again := &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claimName, UID: "claim-1"}, Spec: claim.Spec,
+			}
+			again.Spec.VolumeName = ""
+			test.change(again)
+			w.must(w.kube.Create(t.Context(), again))
+			w.until(v1alpha1.MoveFailed)
+			w.settle()
+			source := get(w, sourceName, &corev1.PersistentVolume{})
+			if bound := source.Spec.ClaimRef.UID == "claim-1" && source.Status.Phase == corev1.VolumeBound; bound != test.fits {
+				t.Errorf("the source is %s with claimRef %v", source.Status.Phase, source.Spec.ClaimRef)
+			}
+			if policy := source.Annotations[volume.AnnotationReclaimPolicy]; !test.fits &&
+				(source.Status.Phase != corev1.VolumeReleased || policy != "Retain") {
+				t.Errorf("the source is %s with policy %s", source.Status.Phase, policy)
 			}
 		})
 	}

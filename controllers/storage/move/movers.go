@@ -40,6 +40,7 @@ var capabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETI
 
 // grant binds Role to this process in the user's namespace. It reports whether it created the RoleBinding.
 func (m *move) grant(ctx context.Context) (bool, error) {
+	defer m.revoked.Delete(m.volume.Namespace)
 	bound := &rbacv1.RoleBinding{}
 	bound, err := found(bound, m.Live.Get(ctx, m.key(Role), bound))
 	if err != nil || bound != nil {
@@ -61,25 +62,40 @@ func (m *move) grant(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// revoke deletes the RoleBinding that grant created, unless another move runs in the namespace.
-func (m *move) revoke(ctx context.Context) error {
-	var volumes v1alpha1.VirtualVolumeList
-	if err := m.Client.List(ctx, &volumes); err != nil {
-		return fmt.Errorf("listing virtual volumes: %w", err)
+// revoke deletes the RoleBinding that grant created in a namespace, unless a move is requested or runs there. It is
+// called after the end of a move was recorded, because a move that is not recorded as ended continues. Each move that
+// ends calls it, so the last one finds that no other move runs. It reads the RoleBinding once per call of grant, and
+// once after a restart.
+func (r *Reconciler) revoke(ctx context.Context, namespace string) error {
+	// The record is set first: a grant after it removes the record again.
+	if _, done := r.revoked.LoadOrStore(namespace, true); done {
+		return nil
 	}
-	for _, other := range volumes.Items {
-		progress := other.Status.Move
-		if other.Namespace == m.volume.Namespace && other.Name != m.volume.Name &&
-			(progress != nil && !ended(progress.Phase) || other.Spec.Move != nil && progress == nil) {
-			return nil
-		}
+	deleted, err := r.unbind(ctx, namespace)
+	if err != nil || !deleted {
+		r.revoked.Delete(namespace)
+	}
+	return err
+}
+
+// unbind deletes the RoleBinding, and reports whether it does not exist any more. It is kept while a move is requested
+// or runs in the namespace.
+func (r *Reconciler) unbind(ctx context.Context, namespace string) (bool, error) {
+	var volumes v1alpha1.VirtualVolumeList
+	if err := r.Client.List(ctx, &volumes, client.InNamespace(namespace)); err != nil {
+		return false, fmt.Errorf("listing virtual volumes: %w", err)
+	}
+	if slices.ContainsFunc(volumes.Items, func(vv v1alpha1.VirtualVolume) bool {
+		return vv.Status.Move != nil && !ended(vv.Status.Move.Phase) || isNewlyRequested(&vv)
+	}) {
+		return false, nil
 	}
 	binding := &rbacv1.RoleBinding{}
-	binding, err := found(binding, m.Live.Get(ctx, m.key(Role), binding))
+	binding, err := found(binding, r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: Role}, binding))
 	if err != nil || binding == nil {
-		return err
+		return err == nil, err
 	}
-	return kit.Delete(ctx, m.Client, binding)
+	return true, kit.Delete(ctx, r.Client, binding)
 }
 
 // reflection returns the annotations of the Secret and the Service of the movers, by which these are reflected to the

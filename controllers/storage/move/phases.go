@@ -123,7 +123,7 @@ func (r *Reconciler) begin(ctx context.Context, vv *v1alpha1.VirtualVolume) (*mo
 			if requested != nil && requested.ID == recovered.ID {
 				m.spec = requested.MoveSpec
 			}
-		case requested != nil && (progress == nil || progress.ID != requested.ID) && !hasBegun(vv):
+		case isNewlyRequested(vv):
 			m.spec = requested.MoveSpec
 			m.progress = &v1alpha1.MoveProgress{ID: requested.ID, Phase: v1alpha1.MovePreparing}
 			claim, err := m.claim(ctx)
@@ -140,6 +140,12 @@ func (r *Reconciler) begin(ctx context.Context, vv *v1alpha1.VirtualVolume) (*mo
 	}
 	m.names = namesOf(m.progress.ID)
 	return m, nil
+}
+
+// isNewlyRequested reports whether the spec of a virtual volume requests a move that has not begun.
+func isNewlyRequested(vv *v1alpha1.VirtualVolume) bool {
+	requested, progress := vv.Spec.Move, vv.Status.Move
+	return requested != nil && (progress == nil || progress.ID != requested.ID) && !hasBegun(vv)
 }
 
 // run runs the steps of the move until one must wait or the move has ended.

@@ -59,6 +59,9 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 	if m.progress.Source, err = m.location(ctx, source); err != nil {
 		return outcome{}, err
 	}
+	if err := m.followUsers(ctx, source, mark); err != nil {
+		return outcome{}, err
+	}
 	at, err := m.targetPlace(ctx)
 	if err != nil {
 		return outcome{}, err
@@ -142,7 +145,7 @@ func (m *move) setMark(ctx context.Context, pv *corev1.PersistentVolume, mark *M
 	return wanted, nil
 }
 
-// describeUsers records the security settings of the pods that mount the claim in a Mark. It returns false if the
+// describeUsers records the pods that mount the claim, and their security settings, in a Mark. It returns false if the
 // namespace forbids root and no pod specifies the owner of the files.
 func (m *move) describeUsers(ctx context.Context, mark *Mark) (bool, error) {
 	namespace := &corev1.Namespace{}
@@ -153,6 +156,7 @@ func (m *move) describeUsers(ctx context.Context, mark *Mark) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	mark.Users = usersOf(pods)
 	restricted := namespace.Labels[labelPodSecurity] == restrictedLevel
 	for i := range pods {
 		spec := &pods[i].Spec

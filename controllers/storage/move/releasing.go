@@ -5,12 +5,12 @@ package move
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -20,11 +20,9 @@ import (
 )
 
 // release removes the scheduling gates from pods that mount the claim, and evicts those that replaceConfined describes.
+// An error for one pod does not keep the other pods waiting.
 func (m *move) release(ctx context.Context) (outcome, error) {
-	if err := m.replaceConfined(ctx); err != nil {
-		return outcome{}, err
-	}
-	return goTo(v1alpha1.MoveCleaning), m.ungate(ctx)
+	return goTo(v1alpha1.MoveCleaning), errors.Join(m.replaceConfined(ctx), m.ungate(ctx))
 }
 
 // replaceConfined evicts pending pods that can only run in the local cluster, if the target is on a provider, so that
@@ -39,32 +37,31 @@ func (m *move) replaceConfined(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for i := range pods {
 		pod := &pods[i]
 		if pod.Spec.NodeName != "" || hasEnded(pod) || isGated(pod) || !pod.DeletionTimestamp.IsZero() ||
 			metav1.GetControllerOfNoCopy(pod) == nil || placement.MayStillBindToVirtualNode(pod) {
 			continue
 		}
-		if _, err := m.evict(ctx, pod); err != nil {
-			return err
-		}
+		_, err := m.evict(ctx, pod)
+		errs = append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // ungate removes the annotation volume.AnnotationMoving of the claim, and then the scheduling gates of pods that mount
-// the claim. In this order, no pod gets a gate after the gates were removed, except one that is being created.
+// the claim, also if the annotation could not be removed. In this order, no pod gets a gate after the gates were
+// removed, except one that is being created.
 func (m *move) ungate(ctx context.Context) error {
 	claim, err := m.claim(ctx)
 	if err != nil {
 		return err
 	}
 	if claim != nil {
-		if err := m.annotateMoving(ctx, claim, ""); err != nil {
-			return err
-		}
+		err = m.annotateMoving(ctx, claim, "")
 	}
-	return m.removeGates(ctx)
+	return errors.Join(err, m.removeGates(ctx))
 }
 
 func (m *move) removeGates(ctx context.Context) error {
@@ -72,6 +69,7 @@ func (m *move) removeGates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for i := range pods {
 		pod := &pods[i]
 		if !isGated(pod) {
@@ -79,9 +77,9 @@ func (m *move) removeGates(ctx context.Context) error {
 		}
 		held, err := m.heldByAnother(ctx, pod)
 		if err != nil {
-			return err
+			errs = append(errs, err)
 		}
-		if held {
+		if err != nil || held {
 			continue
 		}
 		wanted := pod.DeepCopy()
@@ -90,10 +88,10 @@ func (m *move) removeGates(ctx context.Context) error {
 				return gate.Name == v1alpha1.SchedulingGateMoving
 			})
 		if _, err := kit.Commit(ctx, m.Client, pod, wanted); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("removing the scheduling gate of pod %s: %w", pod.Name, err)
+			errs = append(errs, fmt.Errorf("removing the scheduling gate of pod %s: %w", pod.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // heldByAnother reports whether another claim that the pod mounts is being moved.
@@ -113,24 +111,25 @@ func (m *move) heldByAnother(ctx context.Context, pod *corev1.Pod) (bool, error)
 	return false, nil
 }
 
-// settle removes the scheduling gates from pods that mount the claim with this name, which is not being moved.
-func (r *Reconciler) settle(ctx context.Context, key types.NamespacedName) error {
+// settle removes the scheduling gates from pods that mount the claim of a virtual volume that is not being moved, and
+// then the rights of moves in the namespace.
+func (r *Reconciler) settle(ctx context.Context, vv *v1alpha1.VirtualVolume) error {
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(key.Namespace)); err != nil {
+	if err := r.Client.List(ctx, &pods, client.InNamespace(vv.Namespace)); err != nil {
 		return fmt.Errorf("listing pods: %w", err)
 	}
-	if !slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
-		return isGated(&pod) && slices.Contains(kit.ClaimsOf(&pod), key.Name)
+	if slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
+		return isGated(&pod) && slices.Contains(kit.ClaimsOf(&pod), vv.Name)
 	}) {
+		m := &move{Reconciler: r, volume: vv, progress: &v1alpha1.MoveProgress{}}
+		if _, err := m.grant(ctx); err != nil {
+			return err
+		}
+		if err := m.ungate(ctx); err != nil {
+			return err
+		}
+	} else if vv.Status.Move == nil {
 		return nil
 	}
-	m := &move{Reconciler: r, volume: &v1alpha1.VirtualVolume{}, progress: &v1alpha1.MoveProgress{}}
-	m.volume.Namespace, m.volume.Name = key.Namespace, key.Name
-	if _, err := m.grant(ctx); err != nil {
-		return err
-	}
-	if err := m.ungate(ctx); err != nil {
-		return err
-	}
-	return m.revoke(ctx)
+	return r.revoke(ctx, vv.Namespace)
 }

@@ -4,6 +4,7 @@
 package move
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,5 +61,46 @@ func TestPodsThatWereCreatedWithoutTheClaimAreReplacedIfTheTargetIsOnAProvider(t
 				t.Errorf("evicted pods (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestRefusedRequestDoesNotKeepOtherPodsWaiting(t *testing.T) {
+	for _, refused := range []string{"b", claimName} {
+		for _, cancelled := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, cancelled %t", refused, cancelled), func(t *testing.T) {
+				w := newWorld(t, online())
+				w.runsWithoutStatefulSet()
+				w.settle()
+				w.stopAt(v1alpha1.MoveFinalCopy)
+				for _, name := range []string{"a", "b", "c"} {
+					pod := podOf(name)
+					w.number(pod)
+					pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.SchedulingGateMoving}}
+					w.must(w.kube.Create(t.Context(), pod))
+				}
+				end := v1alpha1.MoveSucceeded
+				if cancelled {
+					end = v1alpha1.MoveCancelled
+					w.cancel()
+					w.until(v1alpha1.MoveRollingBack)
+				} else {
+					w.stopAt(v1alpha1.MoveReleasing)
+				}
+				w.refusedPatches = map[string]error{refused: exceeded}
+				for range 5 {
+					w.reconcile()
+				}
+				for _, name := range []string{"a", "b", "c"} {
+					if held := isGated(get(w, name, &corev1.Pod{})); held != (name == refused) {
+						t.Errorf("pod %s has a scheduling gate: %t", name, held)
+					}
+				}
+				w.refusedPatches = nil
+				w.until(end)
+				if isGated(get(w, "b", &corev1.Pod{})) {
+					t.Error("pod b still has its scheduling gate")
+				}
+			})
+		}
 	}
 }

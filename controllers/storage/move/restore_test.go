@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,6 +74,25 @@ func TestMoveEndsWithAWholeVolumeFromEachOfItsOlderRecords(t *testing.T) {
 				w.assertBoundTo(get(w, claimName, &corev1.PersistentVolumeClaim{}).Spec.VolumeName)
 			})
 		}
+	}
+}
+
+func TestRetainedSourceOfAMoveThatEndedIsNotBoundAgain(t *testing.T) {
+	w := newWorld(t, online())
+	w.keepsSource()
+	w.settle()
+	w.stopAt(v1alpha1.MovePreparing)
+	older := w.virtualVolume()
+	older.Status.Move.Source = v1alpha1.VolumeLocation{VolumeName: sourceName, StorageClassName: "local"}
+	w.until(v1alpha1.MoveSucceeded)
+	w.settle()
+	before := get(w, sourceName, &corev1.PersistentVolume{})
+	w.restore(older)
+	w.until(v1alpha1.MoveFailed)
+	w.settle()
+	w.assertBoundTo(w.targetName())
+	if diff := cmp.Diff(before, get(w, sourceName, &corev1.PersistentVolume{})); diff != "" {
+		t.Errorf("the retained source (-before +after):\n%s", diff)
 	}
 }
 

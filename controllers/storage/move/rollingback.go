@@ -8,21 +8,23 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
 )
 
 // rollBack binds the source volume to the user's claim again, removes the scheduling gates of its pods, and deletes the
-// target volume. If the user deleted the claim during the move, the source volume is retained. Only the deletion of the
-// target waits for the receiver, because its node or cluster may be unreachable.
+// target volume. If the user deleted the claim during the move, the source volume is retained. Pods that use the source
+// again do not wait for the movers, whose nodes or clusters may be unreachable: the sender only reads the source.
 func (m *move) rollBack(ctx context.Context) (outcome, error) {
 	if forward, err := m.onlyForward(ctx); err != nil || forward.next != "" {
 		return forward, err
 	}
 	senderDeleted, receiverDeleted, err := m.removeMovers(ctx)
-	if err != nil || !senderDeleted {
-		return waitFor(fastInterval, "Waiting until pod %s is deleted.", m.sender), err
+	if err != nil {
+		return outcome{}, err
 	}
 	if waiting, err := m.unreserveTarget(ctx); err != nil || waiting != "" {
 		return waitFor(fastInterval, "%s", waiting), err
@@ -32,6 +34,12 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 	}
 	if err := m.ungate(ctx); err != nil {
 		return outcome{}, err
+	}
+	if !senderDeleted {
+		return waitFor(pollInterval, "Waiting until pod %s is deleted.", m.sender), nil
+	}
+	if waiting, err := m.releaseSource(ctx); err != nil || waiting != "" {
+		return waitFor(fastInterval, "%s", waiting), err
 	}
 	if waiting, err := m.removeFence(ctx); err != nil || waiting != "" {
 		return waitFor(pollInterval, "%s", waiting), err
@@ -43,9 +51,6 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 		return waitFor(fastInterval, "%s", waiting), err
 	}
 	if err := m.removeShared(ctx); err != nil {
-		return outcome{}, err
-	}
-	if err := m.revoke(ctx); err != nil {
 		return outcome{}, err
 	}
 	if m.progress.Cancelled {
@@ -119,49 +124,42 @@ func (m *move) alreadyEnded(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveReleasing), nil
 }
 
-// restoreSource binds the source volume to the user's current claim. It returns a sentence about the reason to call it
-// again, or empty if the source is restored. If that claim is being deleted, the source volume is retained, because its
-// data would be deleted with the claim.
+// restoreSource binds a locked source volume to the user's current claim, if the claim can use it. It returns a sentence
+// about the reason to call it again, or empty if the claim uses the source or never will.
 func (m *move) restoreSource(ctx context.Context) (string, error) {
-	claim, err := m.claim(ctx)
-	if err != nil {
+	claim, source, err := m.claimAndSource(ctx)
+	if err != nil || source == nil || !usable(claim, source) {
 		return "", err
 	}
-	name := m.progress.Source.VolumeName
-	if name == "" && claim != nil {
-		// The move was cancelled after annotationMark of the source was set and before the status recorded the source.
-		name = claim.Spec.VolumeName
-	}
-	source, err := m.persistentVolume(ctx, name)
-	if err != nil {
-		return "", err
+	switch {
+	case m.isLocked(source):
+		// The user may have created the claim again, which then has another UID than at the start of the move.
+		if err := m.bindTo(ctx, source, m.key(claim.Name), claim.UID, "", nil); err != nil {
+			return "", err
+		}
+	case !refersTo(source, m.key(claim.Name), claim.UID) || claim.Status.Phase == corev1.ClaimBound:
+		return "", nil
 	}
 	held, err := m.claimNamed(ctx, m.names.source)
 	if err != nil {
 		return "", err
 	}
-	locked := source != nil && m.isLocked(source)
-	if locked && claim != nil && claim.DeletionTimestamp.IsZero() {
-		uid := claim.UID
-		if uid != m.progress.ClaimUID {
-			// The user created the claim again. Kubernetes binds a claim without a volume to a volume whose claimRef has its
-			// name and no UID.
-			uid = ""
-		}
-		if err := m.bindTo(ctx, source, m.key(claim.Name), uid, "", nil); err != nil {
-			return "", err
-		}
-		touched, err := m.touchBoth(ctx, claim, held)
-		return touched.message, err
-	}
-	if source != nil && claim != nil && !locked && refers(source, claim) && claim.Status.Phase != corev1.ClaimBound {
-		touched, err := m.touchBoth(ctx, claim, held)
-		return touched.message, err
+	touched, err := m.touchBoth(ctx, claim, held)
+	return touched.message, err
+}
+
+// releaseSource removes annotationMark from the source volume, and deletes the sender's claim. It returns a sentence
+// about the reason to call it again, or empty if that claim no longer exists. A source that is still locked is retained,
+// because its data would be deleted with the sender's claim.
+func (m *move) releaseSource(ctx context.Context) (string, error) {
+	_, source, err := m.claimAndSource(ctx)
+	if err != nil {
+		return "", err
 	}
 	if source != nil {
 		if mark, ok := markOf(source); ok && mark.ID == m.progress.ID {
 			wanted := source.DeepCopy()
-			if locked {
+			if m.isLocked(source) {
 				discard(wanted, corev1.PersistentVolumeReclaimRetain)
 			} else {
 				unmark(wanted, mark)
@@ -174,11 +172,34 @@ func (m *move) restoreSource(ctx context.Context) (string, error) {
 	return m.removeClaim(ctx, m.names.source)
 }
 
-// refers reports whether the claimRef of a volume has the name of this claim, and its UID or none.
-func refers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
-	reference := pv.Spec.ClaimRef
-	return reference != nil && reference.Namespace == claim.Namespace && reference.Name == claim.Name &&
-		(reference.UID == "" || reference.UID == claim.UID)
+// claimAndSource returns the user's claim and the source volume; nil for each that does not exist.
+func (m *move) claimAndSource(ctx context.Context) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+	claim, err := m.claim(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	name := m.progress.Source.VolumeName
+	if name == "" && claim != nil {
+		// The move was cancelled after annotationMark of the source was set and before the status recorded the source.
+		name = claim.Spec.VolumeName
+	}
+	source, err := m.persistentVolume(ctx, name)
+	return claim, source, err
+}
+
+// usable reports whether a claim uses a volume, or Kubernetes can bind the claim to it: the claim may have been created
+// again with other properties, and may be bound to another volume.
+func usable(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
+	switch {
+	case claim == nil || !claim.DeletionTimestamp.IsZero():
+		return false
+	case claim.Spec.VolumeName != "":
+		return claim.Spec.VolumeName == pv.Name
+	}
+	return claim.Spec.Resources.Requests.Storage().Cmp(*pv.Spec.Capacity.Storage()) <= 0 &&
+		ptr.Deref(claim.Spec.StorageClassName, "") == pv.Spec.StorageClassName &&
+		ptr.Deref(claim.Spec.VolumeAttributesClassName, "") == ptr.Deref(pv.Spec.VolumeAttributesClassName, "") &&
+		!storagehelpers.CheckVolumeModeMismatches(&claim.Spec, &pv.Spec)
 }
 
 // discardTarget makes Releaser delete the target volume with its data, and deletes the receiver's claim. It returns a

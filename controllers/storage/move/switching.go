@@ -66,7 +66,7 @@ func (m *move) reserveTarget(
 ) (outcome, error) {
 	if sender, receiver, err := m.removeMovers(ctx); err != nil || !sender || !receiver {
 		if m.timedOut() {
-			return giveUp("The movers did not end within %s.", moverTimeout), err
+			return giveUp("The movers did not end within %s.", moverTimeout), nil
 		}
 		return waitFor(fastInterval, "Waiting until the movers are deleted."), err
 	}
@@ -90,11 +90,14 @@ func (m *move) reserveTarget(
 		}
 		return waitFor(fastInterval, "%s", waiting), nil
 	}
-	return waitFor(stepDelay, "Switching to the target."), m.bindTo(ctx, target, m.key(claim.Name), "",
-		ptr.Deref(claim.Spec.StorageClassName, ""), func(pv *corev1.PersistentVolume) error {
-			mark.Manifest = again(claim, target.Name)
-			return mark.set(pv)
-		})
+	reserve := func(pv *corev1.PersistentVolume) error {
+		mark.Manifest = again(claim, target.Name)
+		return mark.set(pv)
+	}
+	if err := m.bindTo(ctx, target, m.key(claim.Name), "", ptr.Deref(claim.Spec.StorageClassName, ""), reserve); err != nil {
+		return m.unlessTimedOut(ctx, err)
+	}
+	return waitFor(stepDelay, "Switching to the target."), nil
 }
 
 // timedOut reports whether the current phase has taken longer than moverTimeout.
@@ -162,6 +165,10 @@ func (m *move) bindAgain(
 		err := m.Client.Create(ctx, mark.Manifest.DeepCopy())
 		switch {
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+			// The reason may also be that Role is not bound any more.
+			if bound, grantErr := m.grant(ctx); bound || grantErr != nil {
+				return waitFor(stepDelay, "Creating the claim for volume %s.", target.Name), grantErr
+			}
 			return waitFor(pollInterval, "The claim for volume %s cannot be created again: %s.",
 				target.Name, bounded(err.Error())), nil
 		case err != nil && !apierrors.IsAlreadyExists(err):

@@ -129,9 +129,67 @@ func (m *move) mounting(ctx context.Context, claim string) ([]corev1.Pod, error)
 	if err := m.Live.List(ctx, &pods, client.InNamespace(m.volume.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
-	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+	return m.thatMount(pods.Items, claim), nil
+}
+
+// thatMount returns those of the pods that mount a claim, without the movers.
+func (m *move) thatMount(pods []corev1.Pod, claim string) []corev1.Pod {
+	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		return m.isMover(&pod) || !slices.Contains(kit.ClaimsOf(&pod), claim)
-	}), nil
+	})
+}
+
+// followUsers calls recordUsers while pods use a local source, so that a pod that is deleted by force before the phase
+// Quiescing counts as running in that phase. It reads the pods from the cache, because it is called once per second.
+// For a source on a provider, the fence reports such pods.
+func (m *move) followUsers(ctx context.Context, source *corev1.PersistentVolume, mark *Mark) error {
+	if m.progress.Source.ClusterName != "" {
+		return nil
+	}
+	var pods corev1.PodList
+	if err := m.Client.List(ctx, &pods, client.InNamespace(m.volume.Namespace)); err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	_, err := m.recordUsers(ctx, source, mark, m.thatMount(pods.Items, m.volume.Name))
+	return err
+}
+
+// recordUsers writes to Mark.Users of the source which pods use it: those of the given pods that are on a node and have
+// not ended, and pods in Mark.Users that were deleted and may still run. It returns the names of the deleted pods, each
+// with the reason.
+func (m *move) recordUsers(
+	ctx context.Context, source *corev1.PersistentVolume, mark *Mark, pods []corev1.Pod,
+) ([]string, error) {
+	users, left := usersOf(pods), []string(nil)
+	for uid, user := range mark.Users {
+		if slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.UID == uid }) {
+			continue
+		}
+		ended, err := m.deletedPodEnded(ctx, uid, user)
+		if err != nil {
+			return nil, err
+		}
+		if !ended {
+			users[uid] = user
+			left = append(left, fmt.Sprintf("%s (deleted, and node %s has not reported its end)", user.Pod, user.Node))
+		}
+	}
+	if len(mark.Users)+len(users) == 0 || equality.Semantic.DeepEqual(mark.Users, users) {
+		return left, nil
+	}
+	mark.Users = users
+	return left, m.remark(ctx, source, mark)
+}
+
+// usersOf returns the pods that are on a node and have not ended, by UID.
+func usersOf(pods []corev1.Pod) map[types.UID]User {
+	users := map[types.UID]User{}
+	for i := range pods {
+		if pod := &pods[i]; pod.Spec.NodeName != "" && !hasEnded(pod) {
+			users[pod.UID] = User{Pod: pod.Name, Node: pod.Spec.NodeName, GraceSeconds: kit.GraceSeconds(pod)}
+		}
+	}
+	return users
 }
 
 // drain evicts the pods that mount the claim. It returns the names of the pods that may still use the claim, sorted,
@@ -149,50 +207,21 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 		return nil, fmt.Errorf("reading volume %s: it has no annotation %s any more", source.Name, annotationMark)
 	}
 	locked := m.isLocked(source)
-	present := map[types.UID]bool{}
-	running := map[types.UID]User{}
-	var evicted []*corev1.Pod
-	var left []string
+	// annotationMark is updated before the eviction, because a pod may be deleted before the next reconcile.
+	left, err := m.recordUsers(ctx, source, mark, pods)
+	if err != nil {
+		return nil, err
+	}
 	for i := range pods {
 		pod := &pods[i]
-		present[pod.UID] = true
+		reason := ""
 		switch {
 		case hasEnded(pod), pod.Spec.NodeName == "" && isGated(pod):
 			continue
-		case pod.Spec.NodeName != "":
-			running[pod.UID] = User{Pod: pod.Name, Node: pod.Spec.NodeName, GraceSeconds: kit.GraceSeconds(pod)}
-		}
-		switch {
 		case pod.DeletionTimestamp.IsZero():
-			evicted = append(evicted, pod)
-		case pod.Spec.NodeName != "" || !locked:
-			left = append(left, pod.Name)
-		}
-	}
-	for uid, user := range mark.Users {
-		if present[uid] {
-			continue
-		}
-		ended, err := m.deletedPodEnded(ctx, uid, user)
-		if err != nil {
-			return nil, err
-		}
-		if !ended {
-			running[uid] = user
-			left = append(left, fmt.Sprintf("%s (deleted, and node %s has not reported its end)", user.Pod, user.Node))
-		}
-	}
-	// annotationMark is updated before the eviction, because a pod may be deleted before the next reconcile.
-	if !equality.Semantic.DeepEqual(mark.Users, running) && len(mark.Users)+len(running) > 0 {
-		mark.Users = running
-		if err := m.remark(ctx, source, mark); err != nil {
-			return nil, err
-		}
-	}
-	for _, pod := range evicted {
-		reason, err := m.evict(ctx, pod)
-		if err != nil {
-			return nil, err
+			if reason, err = m.evict(ctx, pod); err != nil {
+				return nil, err
+			}
 		}
 		if pod.Spec.NodeName != "" || !locked {
 			left = append(left, pod.Name+reason)

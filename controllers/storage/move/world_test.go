@@ -366,6 +366,13 @@ func (w *world) bind() {
 	}
 }
 
+// refers reports whether the claimRef of a volume has the name of this claim, and its UID or none.
+func refers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	reference := pv.Spec.ClaimRef
+	return reference != nil && reference.Namespace == claim.Namespace && reference.Name == claim.Name &&
+		(reference.UID == "" || reference.UID == claim.UID)
+}
+
 // matches reports whether Kubernetes binds a claim without spec.volumeName to a volume whose claimRef names it, as
 // FindMatchingVolume of k8s.io/component-helpers does.
 func matches(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
@@ -504,9 +511,14 @@ func (w *world) runPod(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// assertBoundTo fails the test unless the claim is bound to the volume, its pods run and the move left no objects.
+// assertBoundTo fails the test unless the claim is bound to the volume, its pods run and the move left no objects. The
+// first reconcile after the end of a move removes its rights.
 func (w *world) assertBoundTo(name string) {
 	w.t.Helper()
+	w.reconcile()
+	if w.kube.Has(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Role}}) {
+		w.t.Errorf("role %s is still bound", Role)
+	}
 	claim := get(w, claimName, &corev1.PersistentVolumeClaim{})
 	if claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName != name {
 		w.t.Errorf("the claim is %s with volume %q, want Bound with %s", claim.Status.Phase, claim.Spec.VolumeName, name)
