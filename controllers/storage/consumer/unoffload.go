@@ -5,6 +5,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -62,15 +63,17 @@ func (u *Unoffloader) stored(ctx context.Context, namespace, cluster string) ([]
 // Release starts to move data from the provider to this cluster, deletes it, retains it or does nothing, as
 // spec.volumes.onUnoffload selects. It must be called again until Held returns nothing. Unless the policy is Refuse, it
 // deletes the PersistentVolumes of retained volumes, and the provider retains their data. It does not change the source
-// and the target volume of a move before the move has ended.
+// and the target volume of a move before the move has ended. An error for one volume does not delay the others.
 func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error {
 	volumes, err := u.stored(ctx, offloading.Namespace, cluster)
 	if err != nil {
 		return err
 	}
 	u.obstacles.reset(offloading.Namespace, cluster)
+	var errs []error
 	for i := range volumes {
 		pv := &volumes[i]
+		var err error
 		switch policy := offloading.Spec.Volumes.OnUnoffload; {
 		case policy == "", policy == v1alpha1.UnoffloadRefuse, heldByMove(pv):
 		case kept(pv):
@@ -82,15 +85,12 @@ func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.Namespac
 		case policy == v1alpha1.UnoffloadDelete:
 			err = u.giveUp(ctx, pv, corev1.PersistentVolumeReclaimDelete, cluster)
 		}
-		if apierrors.IsConflict(err) {
-			// The next call reads the changed volume.
-			continue
-		}
-		if err != nil {
-			return err
+		// After a conflict, the next call reads the changed volume.
+		if !apierrors.IsConflict(err) {
+			errs = append(errs, err)
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // move requests a move of the data to this cluster by the subresource move, which validates the request in the same way

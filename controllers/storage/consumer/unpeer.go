@@ -6,6 +6,7 @@ package consumer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -50,7 +51,7 @@ func (u *Unoffloader) StoredBy(
 
 // ReleaseAll starts to move or to delete the data on a provider of all volumes for which this policy applies. It does
 // nothing for other policies than Move and Delete, and it does not change the source and the target volume of a move
-// before the move has ended.
+// before the move has ended. An error for one volume does not delay the others.
 func (u *Unoffloader) ReleaseAll(
 	ctx context.Context, provider *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy,
 ) error {
@@ -63,8 +64,10 @@ func (u *Unoffloader) ReleaseAll(
 		return err
 	}
 	u.obstacles.reset("", provider.Name)
+	var errs []error
 	for i := range volumes {
 		pv := &volumes[i]
+		var err error
 		if kept(pv) || heldByMove(pv) || policyOf(pv, policies) != policy {
 			continue
 		}
@@ -74,11 +77,11 @@ func (u *Unoffloader) ReleaseAll(
 		case v1alpha1.UnoffloadDelete:
 			err = u.giveUp(ctx, pv, corev1.PersistentVolumeReclaimDelete, provider.Name)
 		}
-		if err != nil && !apierrors.IsConflict(err) {
-			return err
+		if !apierrors.IsConflict(err) {
+			errs = append(errs, err)
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // policies returns spec.volumes.onUnoffload of each NamespaceOffloading, by namespace.

@@ -4,6 +4,8 @@
 package consumer
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,6 +20,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 func describedVolume() *v1alpha1.VirtualVolume {
@@ -80,6 +83,37 @@ func TestUnpeeringReleasesWhatTheOwnersOfDataSelected(t *testing.T) {
 			}
 			if pv := get(w, "", "a", &corev1.PersistentVolume{}); (pv.Spec.ClaimRef.UID != claimUID) != test.givenUp {
 				t.Errorf("the volume names claim %s", pv.Spec.ClaimRef.UID)
+			}
+		})
+	}
+}
+
+func TestErrorForOneVolumeDoesNotDelayTheOthers(t *testing.T) {
+	for _, unpeers := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unpeers %t", unpeers), func(t *testing.T) {
+			w := newWorld(t, withMilan(virtual(), stored("a", "ssd", "1Gi"), stored("b", "ssd", "1Gi"),
+				stored("c", "ssd", "1Gi"), offloadedWith(v1alpha1.UnoffloadDelete))...)
+			refused := apierrors.NewForbidden(corev1.Resource("persistentvolumes"), "b", errors.New("by a policy"))
+			w.rome.Fault = func(write kittest.Write, done bool) error {
+				if write.Name == "b" && !done {
+					return refused
+				}
+				return nil
+			}
+			u := &Unoffloader{Config: w.Config}
+			release := func() error {
+				if unpeers {
+					return u.ReleaseAll(t.Context(), get(w, "", "milan", &v1alpha1.ForeignCluster{}), v1alpha1.UnoffloadDelete)
+				}
+				return u.Release(t.Context(), offloadedWith(v1alpha1.UnoffloadDelete), "milan")
+			}
+			if err := release(); !apierrors.IsForbidden(err) {
+				t.Errorf("got %v", err)
+			}
+			for name, want := range map[string]bool{"a": true, "b": false, "c": true} {
+				if pv := get(w, "", name, &corev1.PersistentVolume{}); (pv.Spec.ClaimRef.UID == pv.UID) != want {
+					t.Errorf("volume %s is detached: %t", name, !want)
+				}
 			}
 		})
 	}
