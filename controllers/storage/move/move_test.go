@@ -105,7 +105,7 @@ func TestEndOfAMoveIsRecordedBeforeItsRightsAreRemoved(t *testing.T) {
 			w.refused = map[string]error{Role: exceeded}
 			killed = w.kill(len(w.kube.Writes)+number, false)
 			w.until(end)
-			w.reconcile()
+			w.settle()
 			w.assertBoundTo(get(w, claimName, &corev1.PersistentVolumeClaim{}).Spec.VolumeName)
 			if number > 50 {
 				t.Fatal("the move has too many writes")

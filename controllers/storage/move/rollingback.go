@@ -124,8 +124,8 @@ func (m *move) alreadyEnded(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveReleasing), nil
 }
 
-// restoreSource binds a locked source volume to the user's current claim, if the claim can use it. It returns a sentence
-// about the reason to call it again, or empty if the claim uses the source or never will.
+// restoreSource binds a locked source volume to the user's current claim, if the claim can use it. It returns a
+// sentence about the reason to call it again, or empty if the claim uses the source or never will.
 func (m *move) restoreSource(ctx context.Context) (string, error) {
 	claim, source, err := m.claimAndSource(ctx)
 	if err != nil || source == nil || !usable(claim, source) {
@@ -149,8 +149,8 @@ func (m *move) restoreSource(ctx context.Context) (string, error) {
 }
 
 // releaseSource removes annotationMark from the source volume, and deletes the sender's claim. It returns a sentence
-// about the reason to call it again, or empty if that claim no longer exists. A source that is still locked is retained,
-// because its data would be deleted with the sender's claim.
+// about the reason to call it again, or empty if that claim no longer exists. A source that is still locked is
+// retained, because its data would be deleted with the sender's claim.
 func (m *move) releaseSource(ctx context.Context) (string, error) {
 	_, source, err := m.claimAndSource(ctx)
 	if err != nil {

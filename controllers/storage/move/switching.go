@@ -94,7 +94,8 @@ func (m *move) reserveTarget(
 		mark.Manifest = again(claim, target.Name)
 		return mark.set(pv)
 	}
-	if err := m.bindTo(ctx, target, m.key(claim.Name), "", ptr.Deref(claim.Spec.StorageClassName, ""), reserve); err != nil {
+	class := ptr.Deref(claim.Spec.StorageClassName, "")
+	if err := m.bindTo(ctx, target, m.key(claim.Name), "", class, reserve); err != nil {
 		return m.unlessTimedOut(ctx, err)
 	}
 	return waitFor(stepDelay, "Switching to the target."), nil

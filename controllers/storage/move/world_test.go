@@ -512,10 +512,12 @@ func (w *world) runPod(ctx context.Context, pod *corev1.Pod) {
 }
 
 // assertBoundTo fails the test unless the claim is bound to the volume, its pods run and the move left no objects. The
-// first reconcile after the end of a move removes its rights.
+// first reconcile after the end of a move, and after a restart, removes its rights.
 func (w *world) assertBoundTo(name string) {
 	w.t.Helper()
-	w.reconcile()
+	for range 2 {
+		w.reconcile()
+	}
 	if w.kube.Has(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Role}}) {
 		w.t.Errorf("role %s is still bound", Role)
 	}
